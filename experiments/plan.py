@@ -62,6 +62,18 @@ _CLIENTS = flags.DEFINE_integer(
     "Clients where no column names them; the rows are dealt evenly.",
     lower_bound=1,
 )
+_COLLUDERS = flags.DEFINE_integer(
+    "colluders",
+    1,
+    "As of train: so many clients, with secure aggregation, may pool what they know.",
+    lower_bound=0,
+)
+_TRUST = flags.DEFINE_enum(
+    "noise_trust",
+    None,
+    ["nobody", "secure_aggregation"],
+    "As of train: plans this kind of trust alone. Default: all.",
+)
 _SEED = flags.DEFINE_integer("seed", 0, "Of the synthetic rows and the training.")
 _SEEDS = flags.DEFINE_integer(
     "num_seeds", 3, "Trainings at every ε, for the interval.", lower_bound=1
@@ -275,6 +287,8 @@ def _planned(
         kinds = ["secure_aggregation"]
     elif num_clients == 1:
         kinds = ["nobody"]
+    if _TRUST.value:
+        kinds = [_TRUST.value]
     document: dict[str, Any] = {}
     points = []
     for trust, epsilon in itertools.product(kinds, epsilons):
@@ -311,6 +325,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
         dataset="csv",
         seed=_SEED.value,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
+        colluders=_COLLUDERS.value,
         num_clients=num_clients,
         total_epsilon=epsilon,
     )

@@ -1,41 +1,45 @@
 """A site of a real federation: what it promises, and its log, which is begun once.
 
-A federation over tables, whose sums nobody sees the parts of (docs/deploy.md):
-
-  fedsvp site propose FOLDER --schema=FILE --num_clients=K --num_examples=N
-      --max_num_examples=M --total_epsilon=E [--colluders=H] [SETTINGS]
-  fedsvp site join FOLDER --records=TABLE --log=FILE [--witness=FOLDER]
-  fedsvp site test MODEL --log=FILE [--witness=FOLDER]
-
+Of a federation over tables, whose sums nobody sees the parts of (docs/deploy.md),
 `propose` writes the FOLDER that `flwr run` takes, by the defaults of --goal=proved. It
 needs no record: K hospitals have N training rows together and M at most. Each hospital
-gets the folder, and `join` begins its log of its own table. `test` scores a model on
-the rows of that table that were kept out of the training; what it prints stays there.
+gets the folder, and `join` begins its log of its own table. `node` verifies log and
+table, and runs Flower's node on them; it starts again where the node ends, as it does
+when the server is away. `test` scores a model of this federation on the rows of that
+table that were kept out of the training; what it prints stays there. `init` begins the
+log of a site whose training is its own.
 
-A site whose training is its own:
-
-  fedsvp site init --log=FILE --num_examples=N --min_num_examples=M
-      [--witness=FOLDER] [--records=FILE] SETTINGS
+Every log is a budget of its own. Logs that were begun on this machine of a table's
+path or content are listed in your account's folder, and another one needs --again.
+Tables that were changed and moved, other machines and other accounts are not seen.
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
 the promise. They stand in the log, and nothing that a server sends changes them. The
 promise holds at --target_delta, and where that is left out at --delta if it is smaller.
-FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere,
-on another disk or machine; it knows a site by its log's name. --records binds the log
-to files (or folders) of records.
+FILE.key, beside the log, signs every entry. --witness is a folder that should lie
+elsewhere, on another disk or machine; it knows a site by its log's name. --records
+binds the log to files (or folders) of records.
 
 Exit status: 0 done; 2 bad input, or the site has begun already (one line says why).
+
+What each reads; a flag of another is refused:
 """
 
 import dataclasses
+import functools
 import os
 import pathlib
+import re
+import subprocess
+import time
 from typing import Any
 
 import numpy as np
 from absl import flags
 
-from . import command, goal
+from fedsvp_jax.run import plugin
+
+from . import command, goal, messages, unread_flags
 
 flags.DEFINE_string("log", None, "The site's log.")
 flags.DEFINE_integer("num_examples", None, "Training examples; public from now on.")
@@ -45,12 +49,20 @@ flags.DEFINE_integer(
 flags.DEFINE_integer("max_num_examples", None, "Training examples of the largest site.")
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
-_NEEDED = {  # by each verb
-    "init": ("log", "num_examples", "min_num_examples"),
-    "propose": ("schema", "num_clients", "num_examples", "max_num_examples"),
-    "join": ("log", "records"),
-    "test": ("log",),
+_AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records.")
+_USAGE = {
+    "propose": "FOLDER --schema=FILE --num_clients=K --num_examples=N\n"
+    "      --max_num_examples=M --total_epsilon=E [--colluders=H]\n"
+    "      [SETTINGS but not dataset, data_dir, test_data, classes, label_column,\n"
+    "      client_column, drop_columns, partition, split, corruption, client_values,\n"
+    "      num_hbc_clients, influence_filter, validation_examples, publish_scores]",
+    "join": "FOLDER --records=TABLE --log=FILE [--witness=FOLDER] [--again]",
+    "node": "--log=FILE [--witness=FOLDER] -- [FLAGS of flower-supernode]",
+    "test": "MODEL --log=FILE [--witness=FOLDER]",
+    "init": "--log=FILE --num_examples=N --min_num_examples=M\n"
+    "      [--witness=FOLDER] [--records=FILE] [--again] [SETTINGS]",
 }
+_PAUSE = 10  # seconds before a node is started again
 
 
 def _propose(folder: pathlib.Path, values: Any) -> None:
@@ -78,7 +90,9 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
-    _print_promise(tables.propose(folder, config, schema))
+    unread_flags.refuse(values, [config.mechanism], config)
+    policy = tables.propose(folder, config, schema)
+    print(messages.filled("site.txt", policy=policy))
     command.print_files(sorted(folder.iterdir()))
 
 
@@ -88,22 +102,44 @@ def _test(model: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.deploy import Site, tables
     from fedsvp_jax.report import headline
 
-    rows = tables.table_rows(Site(values.log, witness=_WITNESS.value).policy)
-    chances = run.load_model(model).probabilities(rows.test_inputs)
+    policy = Site(values.log, witness=_WITNESS.value).policy
+    trained = run.load_model(model)
+    if trained.settings.get("agreement") != policy.agreement:
+        raise ValueError(
+            f"{model} is not of the federation that {values.log} joined: its settings, "
+            "its schema or its version of fedsvp_jax are others"
+        )
+    rows = tables.table_rows(policy)
+    chances = trained.probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
     print("These rows stay with you, and so do these scores: no ε covers them.")
+
+
+def _node(words: list[str], values: Any) -> None:
+    """Runs Flower's node on a log that can answer, for ever."""
+    from fedsvp_jax.deploy import tables
+
+    client = tables.table_client(values.log, witness=_WITNESS.value)
+    print(messages.filled("site.txt", policy=client.policy, site=client.site))
+    places = {"log": client.site.path, "witness": client.site.witness.path}
+    places = " ".join(f'{name}="{place}"' for name, place in places.items())
+    node = ("flower-supernode", *words, "--node-config", places)
+    while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
+        print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
+        time.sleep(_PAUSE)
 
 
 def _begin(folder: list[str], values: Any) -> None:
     """Of a table that joins the federation of a folder, or of any training."""
     from fedsvp_jax.deploy import Site, fingerprint, make_policy, tables
 
+    from . import budgets
+
     if folder:
         policy = tables.read_policy(pathlib.Path(*folder), _RECORDS.value[0])
         client = tables.table_client(values.log, policy, witness=_WITNESS.value)
-        client.begin()
-        site = client.site
+        site, start = client.site, client.begin
     else:
         # The site's own data, of which the defaults are, are read by its training.
         command.default_settings(values, {"dataset": "npz"})
@@ -112,53 +148,52 @@ def _begin(folder: list[str], values: Any) -> None:
             delta = min(config.delta, config.target_delta)
             config = dataclasses.replace(config, target_delta=delta)
         policy = make_policy(config, min_num_examples=values.min_num_examples)
-        site = Site(
-            values.log,
-            policy,
-            witness=_WITNESS.value,
-            data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
-        )
-        site.begin(values.num_examples)
-    print(f"site {site.name}: public key {site.public_key}")
-    print(f"training examples: {site.read().num_examples}")
-    _print_promise(policy)
+        data = fingerprint(*_RECORDS.value) if _RECORDS.value else None
+        site = Site(values.log, policy, witness=_WITNESS.value, data=data)
+        start = functools.partial(site.begin, values.num_examples)
+    all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
+    values = {"policy": policy, "site": site, "budgets": all_of}
+    print(messages.filled("site.txt", **values))
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 
-def _print_promise(policy: Any) -> None:
-    from fedsvp_jax.report import headline
-
-    facts = policy.says() | {"agreement": policy.agreement}
-    claim = facts | {
-        "delta": facts["target_delta"],
-        "method": facts["total_accounting"],
-    }
-    if total := facts["total_epsilon"]:
-        print(headline.privacy(facts | {"guarantees": [claim | {"epsilon": total}]}))
-    for name, value in facts.items():
-        if name != "solve":  # which is done, and `uploads` from here on
-            print(f"{name}: {value}")
+def _check_flags(verb: str, values: Any) -> None:
+    """Raises ValueError: a flag that the verb needs is absent, or one is not read."""
+    usage = _USAGE[verb]
+    needed = re.findall(r" --(\w+)=", " " + usage)
+    if absent := [f"--{name}" for name in needed if not values[name].value]:
+        raise ValueError(f"state {' and '.join(absent)}")
+    fields = dataclasses.fields(plugin.config_class())
+    settings = {"config", *(field.name for field in fields)}
+    by_verb = {verb: {*re.findall(r"--(\w+)", text)} for verb, text in _USAGE.items()}
+    _, takes, but = usage.partition("[SETTINGS")
+    reads = by_verb[verb] | (settings - {*re.findall(r"\w+", but)} if takes else set())
+    unread = sorted(settings.union(*by_verb.values()) - reads)
+    if typed := [f"--{name}" for name in unread if values[name].present]:
+        raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
 
 
 def main(arguments: list[str]) -> None:
     """Does what the first word says."""
     values = flags.FLAGS
-    verb, *folder = arguments[1:] or [""]
-    if verb not in _NEEDED or len(folder) != (verb != "init"):
-        raise ValueError(
-            "say `site init`, or `site propose`, `join` or `test` and a path"
-        )
-    if absent := [f"--{name}" for name in _NEEDED[verb] if not values[name].value]:
-        raise ValueError(f"state {' and '.join(absent)}")
+    verb, *words = arguments[1:] or [""]
+    if verb not in _USAGE:
+        raise ValueError(f"say site and one of {', '.join(_USAGE)}, got {verb!r}")
+    if verb != "node" and len(words) != (verb != "init"):
+        raise ValueError(f"say site {verb} {_USAGE[verb]}")
+    _check_flags(verb, values)
     match verb:
         case "propose":
-            _propose(pathlib.Path(*folder), values)
+            _propose(pathlib.Path(*words), values)
+        case "node":
+            _node(words, values)
         case "test":
-            _test(pathlib.Path(*folder), values)
+            _test(pathlib.Path(*words), values)
         case _:
-            _begin(folder, values)
+            _begin(words, values)
 
 
 if __name__ == "__main__":
     command.define_settings()
-    command.run(main, __doc__, takes_arguments=True)
+    usage = [f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()]
+    command.run(main, "\n".join([__doc__, *usage]), takes_arguments=True)

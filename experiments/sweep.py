@@ -13,7 +13,8 @@ does not depend on epsilon (none, dp_fedavg) run once per seed.
 Written to --output_dir: config.json, results.jsonl (one line per cell and round),
 cells.json (one summary per cell), table.md, table.csv, checkpoints/,
 report.html, and epsilon.html with epsilon.json: what every ε of the run is worth, for
-those who decide on it. --resume continues a sweep that was stopped or killed.
+those who decide on it. --resume continues a sweep that was stopped or killed, and with
+longer lists adds their cells to those that are there.
 
 --part=2/4 runs the second of four parts of the cells, in a folder of its own;
 `fedsvp merge` joins the folders of all parts.

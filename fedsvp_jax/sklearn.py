@@ -97,13 +97,20 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **others: Any) -> Self:
         """Trains on (n, f) numbers and (n,) classes.
 
         Raises:
+          TypeError: anything else is given, such as `sample_weight`.
           ValueError: bounds or classes are not stated, a label is none of the classes,
             or settings and rows do not go together.
         """
+        if others:
+            raise TypeError(
+                f"fit takes rows and classes alone, got {', '.join(others)}: a weight "
+                "would multiply what one row may change, for which the noise is made; "
+                "leave it out"
+            )
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         from_records = self._state(X, y)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
 from collections import Counter
 from importlib import metadata
 from typing import Any
@@ -42,6 +43,10 @@ os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 import hypothesis
 import jax
 import pytest
+
+# Where `fedsvp site` lists the logs of each table, of this session alone.
+_STATE = tempfile.TemporaryDirectory()
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 # A worker runs one file after another. Those that took longest come first, so neither
 # worker waits long for the other at the end. `make durations` records them.

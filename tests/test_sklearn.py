@@ -10,6 +10,7 @@ import pytest
 from dp_accounting import pld
 from sklearn.datasets import load_breast_cancer
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import has_fit_parameter
 
 from fedsvp_jax import sklearn
 from fedsvp_jax.accounting.claims import Claim
@@ -138,3 +139,12 @@ def test_a_large_delta_is_kept_and_takes_less_noise() -> None:
     model.fit(rows, labels)
     assert model.status_ == "proved" and model.claim_.delta == 0.1
     assert model.epsilon_ == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.hole
+def test_sample_weights_are_refused_with_the_reason() -> None:
+    """Python's own words named no reason and no way."""
+    model = DPClassifier(bounds=ENDS, classes=[0, 1])
+    with pytest.raises(TypeError, match=r"got sample_weight: a weight would multiply"):
+        model.fit(X, Y, sample_weight=np.ones(len(Y)))
+    assert not has_fit_parameter(model, "sample_weight")

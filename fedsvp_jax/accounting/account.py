@@ -212,7 +212,8 @@ class Account:
         """ε of the client that has spent most.
 
         Args:
-          method: "basic" (Σε as claimed, at `delta_spent`; the claim's view alone),
+          method: "basic" (Σε as claimed, at `delta_spent`, and inf from Σδ = 1 on; the
+            claim's view alone),
             "rdp", "pld", or "gdp" (exact where only Gaussians were sent; Poisson
             batches count as if nothing were sampled).
           delta: δ of the other methods; `target_delta` by default.
@@ -221,6 +222,8 @@ class Account:
         Raises:
           ValueError: as `composed_epsilon`, or an unknown view.
         """
+        if method == "basic" and self.delta_spent() >= 1:
+            return math.inf
         sums, least = self._largest(view or self.view)
         return max(
             self.composed(
@@ -302,14 +305,15 @@ class Account:
         return float(self._clients().largest[2].max()) + self.other_costs.delta
 
     def by_client(self) -> dict[str, np.ndarray]:
-        """(M,) uploads and what basic composition counts, ε at δ, for summary.json."""
+        """(M,) uploads and what basic composition counts, ε at δ, for summary.json.
+
+        From δ = 1 on ε is inf.
+        """
         uploads, (_, epsilon, delta, *_) = self.uploads, self._clients().sums
         epsilon = epsilon + uploads * self.release_epsilon
-        return {
-            "uploads": uploads,
-            "epsilon": epsilon + self.other_costs.basic_epsilon,
-            "delta": delta + self.other_costs.delta,
-        }
+        delta = delta + self.other_costs.delta
+        epsilon = np.where(delta < 1, epsilon + self.other_costs.basic_epsilon, np.inf)
+        return {"uploads": uploads, "epsilon": epsilon, "delta": delta}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The sums: what a checkpoint and a client's state file keep."""

@@ -109,7 +109,7 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     plan = Plan(account)
     sums, cost = plan.sums(uploads), plan.other_costs
     methods = _methods(account)
-    spent = {method: account.composed(method, sums, cost) for method in methods}
+    spent = {method: plan.composed(method, uploads) for method in methods}
     delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
     certain = account.certain_chance(sums, cost)
     return _with_meaning(account, spent, delta, largest, certain, cost.passes > 0)

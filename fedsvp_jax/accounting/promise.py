@@ -104,8 +104,11 @@ class Plan:
         return _total(self.delta, uploads) + self.other_costs.delta
 
     def promised(self, uploads: float | None) -> float:
-        """ε as the promise counts it; inf where Σδ of basic composition reaches 1."""
-        method = self._terms.total_accounting
+        """ε as the promise counts it."""
+        return self.composed(self._terms.total_accounting, uploads)
+
+    def composed(self, method: str, uploads: float | None) -> float:
+        """ε of `Account.composed`; inf where Σδ of basic composition reaches 1."""
         if method == "basic" and self.delta_of(uploads) >= 1:
             return math.inf
         return self._account.composed(method, self.sums(uploads), self.other_costs)

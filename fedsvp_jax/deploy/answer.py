@@ -192,9 +192,9 @@ def private_round(
     The round is charged where the block begins. `private(arrays, contribution=None)`
     takes the weights that the training made of the received ones, and returns the
     weights that may leave, once: the received ones plus the clipped difference with its
-    noise. What the block raises is raised: then nothing leaves, the round counts, and
-    the server sees that it failed. Where a record may decide that, catch it and hand on
-    what was received, as `answer` does.
+    noise. What the block raises is raised: then nothing leaves, the round counts once,
+    the server sees that it failed, and `end_round` may still answer it. Where a record
+    may decide that, catch it and hand on what was received, as `answer` does.
 
     Args:
       site, received, round_num: as in `answer`.
@@ -241,8 +241,9 @@ def charge(
         )
     if round_num <= state.last_round:
         raise Refused(
-            f"round {round_num} is over: this client has answered round "
-            f"{state.last_round}, and answers each round once"
+            f"round {round_num} is over: this client was charged for round "
+            f"{state.last_round}, and answers each round once (by end_round, where the "
+            "training failed)"
         )
     spent = state.spent + int(policy.allowance.costs[round_num - 1])
     if spent > int(policy.allowance.budget):

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import models
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import AnyPath
@@ -96,11 +95,10 @@ class Client:
         witness: AnyPath | Witness | None = None,
     ) -> None:
         self.policy, config, target = policy, policy.training, current_target()
-        build = partial(models.make_model, config.model, kernels=target.platform)
-        by_name = (lambda count: build(num_classes=count)) if model is None else None
+        by_name = plans.model_by_name(config, target, data.num_classes)
         if model is not None:  # whose author nobody checks, and a clip rests on it
             model = model._replace(gradient_scale=None)
-        self._model = model or build(num_classes=data.num_classes)
+        self._model = model or by_name(data.num_classes)
         split = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(split.num_train)
         one_record = policy.is_query or policy.config.uploads_gradient
@@ -149,7 +147,9 @@ class Client:
             data,
             target,
             plans.choose_parallelism(config, target, self._model, shape),
-            plans.choose_query_parts(policy.config, self._model, by_name, data),
+            plans.choose_query_parts(
+                policy.config, self._model, None if model else by_name, data
+            ),
         )
         cells = plans.make_cells(
             [config],
@@ -233,7 +233,8 @@ class Client:
     def trained_model(self, arrays: Arrays, rounds: int) -> TrainedModel:
         """The server's arrays after so many rounds, to predict with and to save."""
         params = self._divided(arrays)[0]
-        return TrainedModel(self._model, params, {}, rounds, self._settings)
+        settings = self._settings | {"agreement": self.policy.agreement}
+        return TrainedModel(self._model, params, {}, rounds, settings)
 
     def _divided(self, arrays: Arrays) -> tuple[Params, Arrays]:
         """(parameters, the last answer to the private query) in the server's arrays."""

@@ -17,8 +17,10 @@ not noticed. The claim is against one that follows the protocol.
 
 import hashlib
 import io
+import logging
 import pathlib
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +59,7 @@ from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models.aggregation import optimizer_step
 
+_log = logging.getLogger(__name__)
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
 
 
@@ -211,6 +214,18 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         smallest = protocol(self._policy.settings())["reconstruction_threshold"]
         cohort = self._policy.config.cohort_size
         return min(max(num_available_clients, smallest), cohort), smallest
+
+    def configure_fit(self, server_round: int, parameters: Any, manager: Any) -> Any:
+        """Flower's, once enough sites are there; until then it prints how many are."""
+        smallest, before = self.num_fit_clients(0)[1], -1
+        while (present := manager.num_available()) < smallest:
+            if present != before:
+                cohort = self._policy.config.cohort_size
+                text = "waiting for sites: %d of %d (at least %d)"
+                _log.warning(text, present, cohort, smallest)
+            before = present
+            time.sleep(1)
+        return super().configure_fit(server_round, parameters, manager)
 
     def _begin(self, _: int) -> dict[str, Any]:
         """What a round's clients are told; the round counts from now on."""

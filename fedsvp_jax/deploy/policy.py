@@ -17,7 +17,7 @@ from fedsvp_jax.core.optimizers import learning_rate
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.data.tables.schema import to_toml
-from fedsvp_jax.federation import plan
+from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -151,6 +151,9 @@ class Policy:
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
         claim, participation = self.mechanism.claim, self.account.participation
+        assumptions = [claim.assumptions]
+        if self.training.schema:
+            assumptions.append(loading.neighbour_assumptions(self.training))
         return {
             **dataclasses.asdict(self.promise),
             "mechanism": self.name,
@@ -160,7 +163,7 @@ class Policy:
             "adversary": adversary(self.account),
             "relation": claim.relation,
             "status": "proved" if self.account.proved else "nominal",
-            "assumptions": claim.assumptions,
+            "assumptions": "; ".join(assumptions),
         }
 
     @cached_property
@@ -291,7 +294,8 @@ def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     All clients that are there, at most K, share keys with all, and a sum is opened with
     K - h + 1 of them: then those that are away and one curious client are together at
-    most h (docs/appendix, P14).
+    most h (docs/appendix, P14). It takes h + 1 where that is more, for so many shares
+    of keys open a single upload, and h curious clients have one each.
 
     Args:
       settings: of `Policy.settings`, or of a site.
@@ -311,11 +315,12 @@ def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
             f"cohort_size must be 3 or more, and below {MODULUS // steps} with "
             f"noise_bits = {settings['noise_bits']}, got {cohort}"
         )
+    colluders = settings["colluders"]
     return {
         "num_shares": 1.0,  # of all that are there
-        "reconstruction_threshold": max(cohort - settings["colluders"] + 1, 2),
+        "reconstruction_threshold": max(cohort - colluders, colluders) + 1,
         "max_weight": 1.0,
-        "clipping_range": float(steps // 2),
+        "clipping_range": steps / 2,
         "quantization_range": steps,
         "modulus_range": MODULUS,
     }

@@ -171,6 +171,7 @@ class Site:
             "policy": self.policy.asked,
             "settings": self.policy.settings(),
             "promise": self.policy.says(),
+            "agreement": self.policy.agreement,
             "state": dataclasses.asdict(state),
         }
         if self._data is None:
@@ -398,8 +399,8 @@ class Site:
             raise Refused(
                 f"the client's log {self.path.name} is missing, and its witness has "
                 f"seen {seen.number if seen else 0} entries: put the newest copy back; "
-                "a client that has none begins it once, by Site.begin or fedsvp site "
-                "init, and never to replace one that was lost"
+                "a client that has none begins it once, by fedsvp site join or init or "
+                "by Site.begin, and never to replace one that was lost"
             ) from None
 
     def _bound_fingerprint(self) -> str | None:

@@ -178,6 +178,30 @@ def step_gradient(config: ResolvedConfig) -> local_training.Gradient:
     return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
 
+def model_by_name(
+    config: ResolvedConfig, target: Target, num_classes: int
+) -> Callable[[int], Model]:
+    """Builds the model that the settings name, from a number of classes.
+
+    A linear model starts with biases that predict the classes' shares, in proportion to
+    the weights of their losses.
+
+    Args:
+      config: resolved.
+      target: the device that the rounds are for.
+      num_classes: of the data.
+
+    Raises:
+      SettingError: shares or weights of another number of classes.
+    """
+    shares = by_class("class_shares", config.class_shares, num_classes)
+    if weights := by_class("class_weights", config.class_weights, num_classes):
+        shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
+    return lambda count: make_model(
+        config.model, num_classes=count, kernels=target.platform, shares=shares
+    )
+
+
 def choose_query_parts(
     config: MechanismConfig,
     model: Model,

@@ -7,12 +7,10 @@ from functools import cached_property, lru_cache, partial
 import jax
 import numpy as np
 
-from fedsvp_jax import models
 from fedsvp_jax.accounting import Account, Plan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
-from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
@@ -182,15 +180,7 @@ def build(
         )
     checks.check_loss(first, dataset, model, loss)
 
-    shares = by_class("class_shares", first.class_shares, dataset.num_classes)
-    if weights := by_class("class_weights", first.class_weights, dataset.num_classes):
-        shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
-
-    def by_name(num_classes: int, kernels: str = target.platform) -> Model:
-        return models.make_model(
-            first.model, num_classes=num_classes, kernels=kernels, shares=shares
-        )
-
+    by_name = plans.model_by_name(first, target, dataset.num_classes)
     is_own = model is not None
     if model is not None:  # whose author nobody checks, and a clip rests on it
         model = model._replace(gradient_scale=None)

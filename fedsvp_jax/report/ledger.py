@@ -344,7 +344,10 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
 
 
 def write_page(ledger: Ledger, path: Path) -> Path:
-    """Writes the auditor's page: one small file of tables, without a script."""
+    """Writes the page of those who answer for the data, and of their auditor.
+
+    It is one small file without a script.
+    """
     return page.write(
         path,
         "ledger.html",

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 # Raised when the content of a checkpoint changes, or the way in which a run continues
 # from it: a run that another version started is then refused.
-STATE_VERSION = 16
+STATE_VERSION = 17
 
 
 class Checkpointer:

@@ -2,10 +2,10 @@
 
 import sys
 from importlib import metadata
-from typing import Any
 
 import jax
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import checkpoint
 
@@ -27,7 +27,7 @@ def versions() -> dict[str, str]:
     return {"python": ".".join(map(str, sys.version_info[:3])), **packages}
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Record:
     """Versions, JAX's settings, flags, device: equal ones are promised equal bits.
 
     A run is not resumed under others (`RunFolder.start`). Of a CPU the number of

@@ -12,7 +12,8 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -29,6 +30,10 @@ from fedsvp_jax.core.files import (
 )
 
 LOCK = ".lock"  # of the process that writes the folder
+_REMEDY = (
+    "put a copy of the file back, or start again in a new folder (nothing was changed)"
+)
+_FORMER = "checkpoints/former.json"  # the config.json that a sweep had before it grew
 
 
 def identity(config: Record) -> str:
@@ -58,7 +63,10 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
-        self.identity = ""  # of the run, from `start` on
+        # From `start` on: of the run, and config.json as it was before a sweep grew and
+        # as it is.
+        self.identity = ""
+        self.history: list[Record] = []
 
     def __enter__(self) -> Self:
         return self
@@ -109,6 +117,7 @@ class RunFolder:
         *,
         resume: bool,
         secrets: Mapping[str, bytes] = MappingProxyType({}),
+        grows: Callable[[Record], bool] = lambda former: False,
     ) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
@@ -120,6 +129,8 @@ class RunFolder:
           resume: whether to go on with a run.
           secrets: files by name, for the owner's eyes, which a new run gets before
             config.json. This says which they are, so that no other ones go on.
+          grows: whether `config` is that of a larger sweep than the former one, whose
+            cells stay as they are.
 
         Raises:
           ValueError: another process writes the folder, or it holds a run and
@@ -150,11 +161,20 @@ class RunFolder:
                     "or continue it with --resume"
                 )
             else:
-                new_config, config = config, read_json(file)
-                if changed := differences(config, plain(new_config)):
+                former, earlier = read_json(file), self.path / _FORMER
+                self.history = read_json(earlier) if earlier.exists() else []
+                if not (changed := differences(former, plain(config))):
+                    config = former
+                elif grows(former):
+                    self.history.append(former)
+                    make_folder(earlier.parent)
+                    write_json(earlier, self.history)
+                    write_json(file, config)
+                else:
                     raise ValueError(
-                        f"cannot resume {self.path}, other settings (and other seeds "
-                        f"of a sweep) need another folder: {'; '.join(changed[:3])}"
+                        f"cannot resume {self.path}, other settings need another "
+                        "folder (a sweep's mechanisms, epsilons and seeds may become "
+                        f"more, not fewer): {'; '.join(changed[:3])}"
                     )
         except OSError as error:
             self.free()
@@ -170,15 +190,21 @@ class RunFolder:
             self.free()
             raise
         self.identity = identity(config)
+        self.history.append(config)
 
-    def append(self, name: str, rows: Iterable[Record]) -> None:
+    def append(self, name: str, rows: Iterable[Record]) -> int:
         """Appends json lines, all or none, and hands them to the operating system.
+
+        Returns:
+          The sum of their CRC-32.
 
         Raises:
           WriteError: they cannot be written; the file is as it was.
         """
-        lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
-        path, rest = self.path / name, memoryview(lines.encode())
+        lines = [
+            (json.dumps(plain(row), allow_nan=False) + "\n").encode() for row in rows
+        ]
+        path, rest = self.path / name, memoryview(b"".join(lines))
         try:
             with open(path, "ab", buffering=0) as file:
                 before = file.tell()
@@ -193,53 +219,61 @@ class RunFolder:
                     raise
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
+        return sum(map(zlib.crc32, lines))
 
     def keep_rounds(
-        self, name: str, done: int, *, key: Callable[[Record], Hashable]
+        self,
+        name: str,
+        done: int,
+        *,
+        is_ours: Callable[[Record], bool],
+        checksum: int = 0,
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
         Args:
           name: of a json-lines file whose rows name their `round`.
           done: rounds that a checkpoint knows of.
-          key: no two rows have the same; None of a row of another session, which
-            stays.
+          is_ours: whether a row is of this session; others stay.
+          checksum: of this session's lines up to `done`: the sum of what `append`
+            gave, which follows no order.
 
         Raises:
-          ValueError: a line is damaged, out of order or there twice, or a round has
-            none.
+          ValueError: a line is damaged, changed, missing, out of order or there twice.
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        lines, keys, last = [], set(), 0
+        lines, of_session, last = [], [], 0
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
             try:
                 row = json.loads(line)
-                round_num, row_key = row["round"], key(row)
-                ours = row_key is not None
-                if ours and (row_key in keys or round_num not in (last, last + 1)):
-                    raise ValueError(row_key)
+                round_num, ours = row["round"], is_ours(row)
+                if ours and round_num < last:
+                    raise ValueError(round_num)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise ValueError(
-                    f"{file}, line {number}, is damaged, out of order or there twice; "
-                    "put a copy of the file back, or start again in a new folder "
-                    "(nothing was changed)"
+                    f"{file}, line {number}, is damaged or out of order; {_REMEDY}"
                 ) from error
             if ours:
-                keys.add(row_key)
                 last = round_num
             if not ours or round_num <= done:
                 lines.append(line)
-        if last < done:
+                of_session += [line] * ours
+        if sum(map(zlib.crc32, of_session)) != checksum:
             raise ValueError(
-                f"{file} lacks round {last + 1}, and the checkpoint holds {done} "
-                "rounds; put a copy of the file back, or start again in a new folder "
-                "(nothing was changed)"
+                f"{file} has other rows than were written up to round {done}; {_REMEDY}"
             )
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
+
+    def sort(self, name: str, key: Callable[[Record], Any]) -> None:
+        """Sorts the lines of a json-lines file."""
+        file = self.path / name
+        lines = file.read_bytes().splitlines(keepends=True)
+        lines.sort(key=lambda line: key(json.loads(line)))
+        replace_file(file, b"".join(lines))
 
     def rows(self, name: str) -> list[Record]:
         """The lines of a json-lines file; none when it is not there."""

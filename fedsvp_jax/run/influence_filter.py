@@ -5,7 +5,6 @@ uses the features of that copy.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ import numpy as np
 
 from fedsvp_jax import models
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, Model, Weights, iota
 from fedsvp_jax.core.tree import cell_of
@@ -27,9 +27,7 @@ from fedsvp_jax.round.state import ServerState
 from fedsvp_jax.run.trainer import Trainer
 
 
-def filter_clients(
-    trainer: Trainer, state: ServerState
-) -> tuple[ServerState, dict[str, Any]]:
+def filter_clients(trainer: Trainer, state: ServerState) -> tuple[ServerState, Record]:
     """Judges all clients once, before the first round.
 
     Returns:

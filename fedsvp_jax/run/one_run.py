@@ -17,6 +17,7 @@ from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import final_scores, noise_key, published_scores, records
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loggers import Loggers
@@ -102,7 +103,8 @@ def train(
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
-        session = Session(trainer, folder, loggers, options)
+        checkpointer = Checkpointer(folder.path / "checkpoints", folder.identity)
+        session = Session(trainer, folder, loggers, options, checkpointer)
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes
         summary = {

@@ -1,6 +1,5 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 
@@ -32,7 +31,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     if not paths:
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
-    by_number: dict[int, tuple[list[Record], list[Record]]] = {}
+    parts: list[tuple[int, pathlib.Path, list[Record]]] = []
     for path in paths:
         number, config, cells = _read(path)
         if changed := differences(whole, config):
@@ -40,23 +39,24 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
                 f"{path} is a part of another sweep than {first}, or of another "
                 f"division of it: {'; '.join(changed[:3])}"
             )
-        if number in by_number:
-            raise ValueError(
-                f"part {number}/{whole['part']} of the sweep is named twice"
-            )
-        by_number[number] = RunFolder(path).rows("results.jsonl"), cells
-    for number in range(1, whole["part"] + 1):
-        if number not in by_number:
-            raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
-    parts = [by_number[number] for number in sorted(by_number)]
+        parts.append((number, path, cells))
+    parts.sort(key=lambda part: part[0])
+    numbers = [number for number, *_ in parts]
+    if numbers != [*range(1, whole["part"] + 1)]:
+        raise ValueError(
+            f"name the folder of each of the {whole['part']} parts of the sweep once, "
+            f"got part {', '.join(map(str, numbers))}"
+        )
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False)
     order = whole["mechanisms"].index
-    rows = [row for rows, _ in parts for row in rows]
-    rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
-        merged.append("results.jsonl", rows)
-        cells = [cell for _, cells in parts for cell in cells]
+        for _, path, _ in parts:
+            merged.append("results.jsonl", RunFolder(path).rows("results.jsonl"))
+        merged.sort(
+            "results.jsonl", lambda row: (order(row["mechanism"]), row["round"])
+        )
+        cells = [cell for *_, cells in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
 
 
@@ -71,8 +71,7 @@ def _read(
     config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
-    names = {field.name for field in dataclasses.fields(SweepPlan)}
-    plan = SweepPlan(**{name: config[name] for name in names & config.keys()})
+    plan = SweepPlan.recorded(config)
     number, parts = plan.part_of()
     num_cells = sum(map(len, plan.programs(ExperimentConfig()).values()))
     file = path / "cells.json"

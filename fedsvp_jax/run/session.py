@@ -1,7 +1,7 @@
 """A session runs the cells of one program: it resumes, advances, writes, sums up."""
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -11,7 +11,8 @@ from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.round.state import RoundMetrics
-from fedsvp_jax.run import checkpoint, influence_filter, records, stopping
+from fedsvp_jax.run import influence_filter, records, stopping
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
@@ -28,6 +29,7 @@ class Session:
       folder: started; everything is written there.
       options: how it is kept and watched; `checkpoint_every` is rounded up to whole
         calls.
+      checkpointer: of these cells.
       cell_names: of a sweep, per cell the fields that tell its rows from those of
         other cells, its mechanism among them; None of a single run, which alone keeps
         a row per client and round.
@@ -49,6 +51,7 @@ class Session:
         folder: RunFolder,
         loggers: Loggers,
         options: Options,
+        checkpointer: Checkpointer,
         *,
         cell_names: Sequence[Record] | None = None,
     ) -> None:
@@ -58,17 +61,16 @@ class Session:
         self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
-        self._rows_file = "results.jsonl" if in_sweep else "metrics.jsonl"
-        self._clients_file = None if in_sweep else "clients.jsonl"
-        self._checkpointer = checkpoint.Checkpointer(
-            folder.path / "checkpoints" / (config.mechanism if in_sweep else ""),
-            folder.identity,
-        )
+        files = ["results.jsonl"] if in_sweep else ["metrics.jsonl", "clients.jsonl"]
+        self._rows_file, self._clients_files = files[0], files[1:]
+        self._checksums = dict.fromkeys(files, 0)  # of the rows so far
+        self._checkpointer = checkpointer
         self.accounts = list(self.program.accounts)
         self.state, self.done = trainer.initial_state(), 0
         if newest := self._checkpointer.restore(self._content()):
             content, self.done = newest
             self.state = trainer.place(content["server"])
+            self._checksums = content["rows"]
             self.accounts = [
                 account.from_arrays(sums)
                 for sums, account in zip(
@@ -100,24 +102,27 @@ class Session:
     def _content(self) -> Record:
         """The arrays that a checkpoint keeps."""
         accounts = [account.arrays() for account in self.accounts]
-        return {"server": self.state, "accounts": accounts}
+        return {"server": self.state, "accounts": accounts, "rows": self._checksums}
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
-        mechanism = self._config.mechanism
+        cells = {tuple(names.values()): cell for cell, names in enumerate(self._names)}
 
-        def key(row: Record) -> Hashable:
-            if row.get("mechanism", mechanism) != mechanism:
-                return None
-            return row["round"], row.get("client"), *map(row.get, self._names[0])
+        def cell_of_row(row: Record) -> int | None:
+            return cells.get(tuple(map(row.get, self._names[0])))
 
-        for name in filter(None, (self._rows_file, self._clients_file)):
-            self._folder.keep_rounds(name, self.done, key=key)
+        for name, checksum in self._checksums.items():
+            self._folder.keep_rounds(
+                name,
+                self.done,
+                is_ours=lambda row: cell_of_row(row) is not None,
+                checksum=checksum,
+            )
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
-        cells = {tuple(names.values()): cell for cell, names in enumerate(self._names)}
-        for row in filter(key, self._folder.rows(self._rows_file)):
-            self._note(cells[tuple(map(row.get, self._names[0]))], row)
+        for row in self._folder.rows(self._rows_file):
+            if (place := cell_of_row(row)) is not None:
+                self._note(place, row)
 
     def _log(self, cell: int) -> str:
         """A cell's name in the logs: `fedsva-0.2-0`, `none-0`; "" of a single run."""
@@ -191,7 +196,7 @@ class Session:
                     self._take(cell, self.done + 1 + index, of_cell, lines)
         finally:
             for name, rows in lines.items():
-                self._folder.append(name, rows)
+                self._checksums[name] += self._folder.append(name, rows)
         self.done += active
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every
@@ -215,9 +220,9 @@ class Session:
             row["influence_filter"] = self._filter_record if number == 1 else None
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})
         lines.setdefault(self._rows_file, []).append(row)
-        if self._clients_file is not None:
+        for name in self._clients_files:
             uploads = records.client_rows(account, metrics, round_num=number)
-            lines.setdefault(self._clients_file, []).extend(uploads)
+            lines.setdefault(name, []).extend(uploads)
         self._note(cell, row)
         scores = {name: row[name] for name in _SHOWN if row[name] is not None}
         self._bar.set_postfix(scores, refresh=False)

@@ -1,23 +1,26 @@
 """A sweep: every mechanism one program, its (epsilon, seed) cells side by side."""
 
 import dataclasses
+import itertools
 import re
-from typing import TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
-from fedsvp_jax.core.files import AnyPath, Record, write_json
+from fedsvp_jax.core.files import AnyPath, Record, plain, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run import final_scores
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.folder import RunFolder, differences, identity
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
@@ -25,6 +28,7 @@ from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trainer import Trainer
 
+_ROWS = "results.jsonl"
 Config = TypeVar("Config", bound=ExperimentConfig)
 
 
@@ -33,9 +37,8 @@ class SweepPlan:
     """The cells: mechanisms x epsilons x seeds, over one base config.
 
     `total_epsilons` take the place of epsilons: the noise of each cell is solved for,
-    so that the whole run spends that ε, and `learning_rates`, where there are any,
-    belong to them one by one. FedAvg, the mechanism none, then runs once per seed as
-    the reference.
+    so that the whole run spends that ε. FedAvg, the mechanism none, then runs once per
+    seed as the reference.
 
     With `part` "I/N" only the cells of the I-th of N parts run, I from 1. The cells, in
     the order of cells.json, are cut into N pieces whose sizes differ by at most one.
@@ -47,7 +50,12 @@ class SweepPlan:
     seeds: tuple[int, ...]
     part: str | None = None
     total_epsilons: tuple[float, ...] = ()
-    learning_rates: tuple[float, ...] = ()
+
+    @classmethod
+    def recorded(cls, config: Record) -> Self:
+        """The plan that a sweep's config.json holds."""
+        names = {field.name for field in dataclasses.fields(cls)} & config.keys()
+        return cls(**{name: config[name] for name in names})
 
     def cells(self, base: Config, mechanism: str) -> list[Config]:
         """The configs of all cells of one mechanism, of every part.
@@ -62,8 +70,6 @@ class SweepPlan:
         elif self.total_epsilons:
             base = dataclasses.replace(base, solve="noise")
             varied = [{"total_epsilon": total} for total in self.total_epsilons]
-            for changes, rate in zip(varied, self.learning_rates, strict=False):
-                changes["learning_rate"] = rate
         elif base.solve == "noise":
             raise ValueError(
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "
@@ -85,9 +91,7 @@ class SweepPlan:
         Raises:
           ValueError: `part` is not I/N with 1 <= I <= N.
         """
-        if self.part is None:
-            return 1, 1
-        match = re.fullmatch(r"(\d+)/(\d+)", self.part)
+        match = re.fullmatch(r"(\d+)/(\d+)", self.part or "1/1")
         number, parts = map(int, match.groups()) if match else (0, 0)
         if not 1 <= number <= parts:
             raise ValueError(
@@ -129,6 +133,34 @@ def cell_name(config: ResolvedConfig) -> Record:
     return name | ({"total_epsilon": config.total_epsilon} if solved else {})
 
 
+def _key(row: Record) -> Hashable:
+    """The cell of a `cell_name`, a row or a summary."""
+    return tuple(map(row.get, ("mechanism", "epsilon", "seed", "total_epsilon")))
+
+
+def _cells(plan: SweepPlan, base: ResolvedConfig) -> dict[Hashable, ResolvedConfig]:
+    """Every cell of the plan's part, in the order of cells.json."""
+    configs = itertools.chain(*plan.programs(base).values())
+    return {_key(cell_name(config)): config for config in configs}
+
+
+def _runs(
+    plan: SweepPlan, base: ResolvedConfig, folder: RunFolder
+) -> Iterator[tuple[Checkpointer, list[ResolvedConfig]]]:
+    """Cells that are one program and their checkpoints; what a sweep had before it grew
+    first, as it was.
+    """
+    remaining = _cells(plan, base)
+    for stage, config in enumerate(folder.history):
+        planned = SweepPlan.recorded(config)
+        for mechanism, configs in planned.programs(base).items():
+            keys = [_key(cell_name(config)) for config in configs]
+            cells = [remaining.pop(key) for key in keys if key in remaining]
+            place = f"checkpoints/{mechanism}" + (f"-{stage}" if stage else "")
+            if cells:
+                yield Checkpointer(folder.path / place, identity(config)), cells
+
+
 def _test_rows(test: Examples) -> Record:
     """How many test rows there are, and the share of their most frequent class."""
     labels = np.asarray(test.labels)
@@ -154,14 +186,16 @@ def sweep(
     """Runs every cell of the plan, or of its part, and writes the sweep's folder.
 
     Files: config.json, results.jsonl (one line per cell and round), cells.json
-    (one summary per cell), checkpoints/MECHANISM/. With `options.resume`
-    the same call continues a sweep that was stopped or killed. It raises what
+    (one summary per cell), checkpoints/. With `options.resume` the same call continues
+    a sweep that was stopped or killed, and a larger plan adds its cells to those that
+    are there: on a CPU the files have the bytes of one sweep of all. It raises what
     `run.train` does.
 
     Args:
       base: the resolved settings that all cells share.
       plan: what varies.
-      output_dir: new, or with `options.resume` the folder of the same sweep.
+      output_dir: new, or with `options.resume` the folder of the same sweep, or of one
+        with fewer cells.
       dataset: as in `run.train`.
       model: as in `run.train`.
       loss: as in `run.train`.
@@ -180,32 +214,42 @@ def sweep(
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     programs = plan.programs(base)
+    order = {key: place for place, key in enumerate(_cells(plan, base))}
 
-    def trainer(mechanism: str) -> Trainer:
-        cells = programs[mechanism]
+    def trainer(cells: Sequence[ResolvedConfig]) -> Trainer:
         program = federation.build(cells, data, model=model, loss=loss)
         return Trainer(program, placement=placement)
 
     # What cannot run is refused before anything is kept.
     chosen = 1
-    for mechanism in programs:
-        tried = trainer(mechanism)
+    for cells in programs.values():
+        tried = trainer(cells)
         chosen = max(chosen, tried.cell_chunk)
     folder = RunFolder(output_dir)
     loggers = Loggers(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
-    folder.start(settings, resume=options.resume)
+    lists = ("mechanisms", "epsilons", "seeds", "total_epsilons")
+    swept = dict.fromkeys((*lists, "mechanism", "epsilon", "seed"))
+
+    def grows(former: Record) -> bool:
+        """Whether the plan, which is no part, has every cell of a former one."""
+        return (
+            plan.part is None
+            and not differences(former | swept, plain(settings) | swept)
+            and _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
+        )
+
+    folder.start(settings, resume=options.resume, grows=grows)
     summaries: list[Record] = []
     with folder, StopRequests() as stop:
-        for mechanism, configs in programs.items():
-            trained = tried if len(programs) == 1 else trainer(mechanism)
+        # A row of no cell is damaged.
+        folder.keep_rounds(_ROWS, 0, is_ours=lambda row: order[_key(row)] < 0)
+        for checkpointer, configs in _runs(plan, base, folder):
+            trained = tried if [configs] == [*programs.values()] else trainer(configs)
+            names = [cell_name(config) for config in configs]
             session = Session(
-                trained,
-                folder,
-                loggers,
-                options,
-                cell_names=[cell_name(config) for config in configs],
+                trained, folder, loggers, options, checkpointer, cell_names=names
             )
             done = zip(session.run(stop), session.accounts, strict=True)
             for cell, (summary, account) in enumerate(done):
@@ -215,5 +259,15 @@ def sweep(
                 }
                 summary |= final_scores.scores_of(session, cell, settings, data, loss)
                 summaries.append(summary)
+            summaries.sort(key=lambda summary: order[_key(summary)])
             write_json(folder.path / "cells.json", summaries)
+        if len(folder.history) > 1:
+            folder.sort(
+                _ROWS,
+                lambda row: (
+                    plan.mechanisms.index(row["mechanism"]),
+                    row["round"],
+                    order[_key(row)],
+                ),
+            )
     return summaries

@@ -27,6 +27,7 @@ SCHEMA = "schema.toml"  # of a run on a table, in its folder
 _METADATA = "fedsvp_jax"  # the key of what a model file says of itself
 # Of a run's settings, those that a model file needs to predict, and to say what it is.
 _SETTINGS = (
+    "agreement",  # of a federation's sites
     "dataset",
     "model",
     "mechanism",

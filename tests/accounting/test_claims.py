@@ -97,7 +97,9 @@ def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None
     voted = before(**CLIPPED, influence_filter="join", **quiet)
     assert claims.planned_row(before(**CLIPPED))["status"]["rdp"] == "proved"
     planned = claims.planned_row(voted)
-    assert all(map(np.isfinite, planned["epsilon_spent"].values()))
+    spent = planned["epsilon_spent"]
+    assert planned["delta_spent"] > 1 and spent.pop("basic") == np.inf
+    assert all(map(np.isfinite, spent.values()))
     assert set(planned["status"].values()) == {"nominal"}
     tally = claims.table(voted.record_pass(), methods=("rdp",))
     assert {one.proved for one in tally} == {False}

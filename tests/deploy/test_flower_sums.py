@@ -1,13 +1,7 @@
-"""Flower's SecAgg+ around sites: in the environment of test-deploy.
+"""Flower's SecAgg+ around sites: in the environment of test-deploy."""
 
-The messages are Flower's own; what carries them is a list, so that a client can be made
-to die before any phase of the protocol.
-"""
-
-import copy
 import dataclasses
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,21 +15,15 @@ from deployed import (
     opened,
     policy,
     simulated_share,
-    trained,
 )
 from small_runs import digits, small
 
 pytest.importorskip("flwr")
 
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common import bytes_to_ndarray
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
-from flwr.server import LegacyContext
-from flwr.server.client_manager import SimpleClientManager
-from flwr.server.compat.grid_client_proxy import GridClientProxy
-from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, Key
-from flwr.server.workflow.default_workflows import default_init_params_workflow
-from flwr.supercore.task_identity import TaskIdentity
+from sum_sites import CLIENTS, PHASES, Sites, moved
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import Plan, claims
@@ -43,7 +31,6 @@ from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import (
     Client,
-    Policy,
     Seeded,
     Site,
     Trained,
@@ -51,103 +38,9 @@ from fedsvp_jax.deploy import (
     data_of,
     make_policy,
 )
-from fedsvp_jax.deploy.flower_sums import (
-    SumMod,
-    SumStrategy,
-    SumWorkflow,
-    masks,
-    protocol,
-)
+from fedsvp_jax.deploy.flower_sums import masks, protocol
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
-
-TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
-CLIENTS = 5
-PHASES = ("setup", "share_keys", "collect_masked_vectors", "unmask")
-
-
-def moved(client: int, received: list[np.ndarray]) -> list[np.ndarray]:
-    return trained(received, 0.1 * (client + 1))
-
-
-class Sites:
-    """Five sites and what carries messages to them; one is dead from a phase on.
-
-    They train as `moved` says, or are ready clients.
-    """
-
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        dies: str = "",
-        how_many: int = 1,
-        clients: Sequence[Client] = (),
-        away: int = 0,
-    ) -> None:
-        self.policy, self.dies, self.how_many = policy(**SUMS), dies, how_many
-        self.initial = model()
-        self.dead: set[int] = set()
-        self.sent: list[Message] = []
-        self.mods, self.contexts = {}, {}
-        if clients:
-            self.policy = clients[0].policy
-            self.initial = clients[0].initial_arrays
-        for client in range(CLIENTS):
-            if clients:
-                clients[client].begin()
-                mod = SumMod(clients[client].site, clients[client].train)
-            else:
-                seeded = Seeded(7, client)
-                site = Site(folder / str(client), self.policy, randomness=seeded)
-                site.begin(30)
-                mod = SumMod(
-                    site,
-                    lambda received, _, c=client: Trained(moved(c, received)),
-                )
-            if client < away:
-                continue
-            self.mods[client + 1] = mod
-            self.contexts[client + 1] = Context(0, client + 1, {}, RecordDict(), {})
-
-    def send_and_receive(self, messages: Any, timeout: Any = None) -> list[Message]:
-        del timeout
-        replies = []
-        for message in map(copy.deepcopy, messages):  # as a wire does
-            node = message.metadata.dst_node_id
-            stage = message.content.config_records["secaggplus_configs"]["stage"]
-            if stage == self.dies and len(self.dead) < self.how_many:
-                self.dead.add(node)
-            message.metadata.__dict__["_message_id"] = str(len(self.sent))
-            if node in self.dead:
-                reply = Message(Error(code=3, reason="dead"), reply_to=message)
-            else:
-                reply = self.mods[node](message, self.contexts[node], None)
-            self.sent.append(reply)
-            replies.append(reply)
-        return replies
-
-    def run(
-        self,
-        rounds: int = 1,
-        told: Policy | None = None,
-        kept: pathlib.Path | None = None,
-    ) -> SumStrategy:
-        """A server of the clients' policy, or of `told`, which keeps its sums."""
-        clients = SimpleClientManager()
-        for node in self.mods:
-            clients.register(GridClientProxy(node, self, 0))  # type: ignore[arg-type]
-        strategy = SumStrategy(told or self.policy, self.initial, kept)
-        context = LegacyContext(
-            Context(0, 0, {}, RecordDict(), {}),
-            strategy=strategy,
-            client_manager=clients,
-        )
-        default_init_params_workflow(self, context)  # type: ignore[arg-type]
-        for number in range(1, rounds + 1):
-            record = ConfigRecord({Key.CURRENT_ROUND: number})
-            context.state.config_records[MAIN_CONFIGS_RECORD] = record
-            SumWorkflow(self.policy)(self, context)  # type: ignore[arg-type]
-        return strategy
 
 
 def assert_same(found: Any, wanted: Any) -> None:
@@ -189,6 +82,26 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
             Plan(sites.policy.account).promised(2), rel=1e-5
         )
+
+
+@pytest.mark.hole
+def test_a_server_names_the_sites_that_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It waited without a word, for a day."""
+    made, numbers = policy(**SUMS), iter([1, 1, 3, 4])
+    manager = SimpleClientManager()
+    monkeypatch.setattr(manager, "num_available", lambda: next(numbers, 4))
+    monkeypatch.setattr(
+        manager, "sample", lambda num_clients, **_: [None] * num_clients
+    )
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    sampled = SumStrategy(made, model()).configure_fit(1, None, manager)
+    assert len(sampled) == 4
+    assert [record.message for record in caplog.records] == [
+        "waiting for sites: 1 of 5 (at least 4)",
+        "waiting for sites: 3 of 5 (at least 4)",
+    ]
 
 
 STEPS = {

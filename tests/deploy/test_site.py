@@ -64,6 +64,43 @@ def test_a_training_that_steps_in_place_is_clipped(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.hole
+def test_a_round_whose_block_failed_counts_once_and_may_be_answered(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "This client has answered round 1", which it had not; nothing named the way."""
+    site, other = begun(tmp_path / "failed"), begun(tmp_path / "sound")
+    with (
+        pytest.raises(ZeroDivisionError),
+        private_round(site, model(), round_num=1),
+    ):
+        raise ZeroDivisionError
+    with (
+        pytest.raises(Refused, match=r"round 1 is over: .*by end_round, where"),
+        private_round(site, model(), round_num=1),
+    ):
+        pass
+    well = Trained(trained(model()))
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(os, "write", full)
+        end_round(site, model(), lambda: well, round_num=1)
+    assert int(site.read().sums["uploads"][0]) == 1
+    end_round(Site(site.path), model(), lambda: well, round_num=1)
+    answer(other, model(), lambda: well, round_num=1)
+    for again in (end_round, answer):
+        with pytest.raises(Refused, match="round 1 is over"):
+            again(site, model(), lambda: well, round_num=1)
+    spent, sound = (
+        claims.row(one.read().account(one.policy), last=True) for one in (site, other)
+    )
+    assert spent == sound and spent["epsilon_spent"]["rdp"] > 0
+    assert not ledger.audit(site.path).problems
+
+
+@pytest.mark.hole
 def test_an_upload_that_no_record_decides_is_in_order(tmp_path: pathlib.Path) -> None:
     """Its noise multiplier is infinite, which JSON has as null: "no site's log"."""
     settings = {"clipping": "attribute_records", "private_from": 1}

@@ -2,13 +2,14 @@
 
 import csv
 import dataclasses
+import html
 import json
 import pathlib
 import tomllib
 
 import numpy as np
 import pytest
-from commands import Ended, assert_sentence, command
+from commands import Ended, assert_sentence, command, typed
 from deployed import example
 
 from fedsvp_jax.deploy import Site, tables
@@ -37,9 +38,16 @@ def proposed(dealt: pathlib.Path, target: pathlib.Path, *flags: str) -> Ended:
     return command(*words, *told, *COUNTS, "--num_rounds=3", *flags)
 
 
-def join(dealt: pathlib.Path, number: int, log: pathlib.Path) -> Ended:
+def join(dealt: pathlib.Path, number: int, log: pathlib.Path, *others: str) -> Ended:
     told = (f"--records={dealt / f'hospital-{number}.csv'}", f"--log={log}")
-    return command("experiments.site", "join", str(dealt / "federation"), *told)
+    return command(
+        "experiments.site", "join", str(dealt / "federation"), *told, *others
+    )
+
+
+def spoken(agreement: str) -> str:
+    """In parts that one reads out."""
+    return " ".join(agreement[place : place + 8] for place in range(0, 64, 8))
 
 
 @pytest.mark.hole
@@ -53,7 +61,7 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert "total_epsilon: 3.0\n" in shown.stdout and "status: proved" in shown.stdout
     client = tables.table_client(log)
     server = tables.server_client(dealt / "federation")
-    assert f"agreement: {server.policy.agreement}\n" in shown.stdout
+    assert f"agreement: {spoken(server.policy.agreement)}\n" in shown.stdout
     assert client.policy.agreement == server.policy.agreement
     for mine, theirs in zip(client.initial_arrays, server.initial_arrays, strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -65,11 +73,146 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert ledger.status == 0 and "verdict: in order" in ledger.stdout, ledger
 
 
+@pytest.mark.hole
+def test_a_second_budget_of_a_table_is_seen(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It began without a word, and ε = 3 was promised twice."""
+    assert join(dealt, 3, tmp_path / "log").status == 0
+    has = "has a budget already, and another log would add its own: ε = 3 at δ = 1e-05"
+    assert_sentence(join(dealt, 3, tmp_path / "second"), has)
+    table, copied = dealt / "hospital-3.csv", tmp_path / "own.csv"
+    copied.write_bytes(table.read_bytes())
+    words = ("experiments.site", "join", str(dealt / "federation"))
+    other = command(*words, f"--records={copied}", f"--log={tmp_path / 'second'}")
+    assert_sentence(other, has)
+    table.write_bytes(b"\n".join(table.read_bytes().splitlines()[:-1]) + b"\n")
+    for file in ("log", "log.key", "witness/log.seen.json"):
+        (tmp_path / file).unlink()
+    assert_sentence(join(dealt, 3, tmp_path / "log"), has)  # forgotten, and changed
+    assert not (tmp_path / "log").exists()
+    shown = join(dealt, 3, tmp_path / "log", "--again")
+    assert shown.status == 0 and "in all ε = 6 at δ = 2e-05" in shown.stdout, shown
+
+
+@pytest.mark.hole
+def test_a_sites_page_is_in_the_words_of_a_simulations(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """A data protection officer had a table of keys, multipliers and relations."""
+    shown = join(dealt, 2, tmp_path / "north")
+    assert shown.status == 0, shown
+    page = tmp_path / "protection.html"
+    ended = command("experiments.ledger", str(tmp_path / "north"), f"--page={page}")
+    assert ended.status == 0, ended
+    text = html.unescape(page.read_text())
+    front = text.split("<details>")[0]
+    for sentence in (
+        "How one row of the site north is protected: ε = 3 promised",
+        "even if 2 clients tell it all they know",
+        "At most 96 of 100 guesses are right",
+        "Clients that drop out and those that collude are together at most 2.",
+        "Bounds, categories and classes of the schema were stated without a look at",
+        "0 of 3",
+        spoken(tables.read_policy(dealt / "federation").agreement),
+    ):
+        assert sentence in front, sentence
+    assert "z·Δ/√" in text and "z·Δ/√" not in front and "simulat" not in front
+    assert "leave one record" not in front
+    site = Site(tmp_path / "north")
+    client = tables.table_client(site.path)
+    assert str(client.num_examples) in front and "hospital-2" not in text
+
+
+@pytest.mark.hole
+def test_a_page_of_a_log_that_is_not_in_order_promises_nothing(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    log, page = tmp_path / "south", tmp_path / "page.html"
+    assert join(dealt, 2, log, "--again").status == 0
+    flags = ("--site_key=00", f"--page={page}")
+    assert command("experiments.ledger", str(log), *flags).status == 1
+    text = html.unescape(page.read_text())
+    assert "Ledger of the site south" in text and "signed by another key" in text
+    assert "of 100 guesses" not in text
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("propose F --min_num_examples=3", "read --min_num_examples: remove it"),
+        ("propose F --data_dir=x --again", "read --again and --data_dir: remove it"),
+        ("join F --num_rounds=3 --colluders=2", "read --colluders and --num_rounds"),
+        ("test F --records=x", "site test does not read --records: remove it"),
+        ("node --total_epsilon=3", "site node does not read --total_epsilon"),
+        ("init --max_num_examples=3", "init does not read --max_num_examples"),
+    ],
+)
+def test_a_flag_of_another_verb_is_refused(line: str, sentence: str) -> None:
+    """All but what a verb needs was taken, and read by nobody."""
+    needs = {
+        "propose": f"--schema=s --num_clients=4 {' '.join(COUNTS)}",
+        "join": "--records=r --log=l",
+        "test": "--log=l",
+        "node": "--log=l",
+        "init": "--log=l --num_examples=3 --min_num_examples=3",
+    }
+    words = f"{line} {needs[line.split()[0]]}".split()
+    assert_sentence(command("experiments.site", *words), sentence)
+
+
+def test_the_help_names_what_each_verb_reads() -> None:
+    text = command("experiments.site", "--help").stdout
+    for line in (
+        "fedsvp site join FOLDER --records=TABLE --log=FILE [--witness=FOLDER] [--aga",
+        "fedsvp site test MODEL --log=FILE [--witness=FOLDER]",
+    ):
+        assert line in text
+
+
+@pytest.mark.hole
+def test_a_node_that_cannot_answer_says_so_at_its_start(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A wrong path was shown at the server alone, with the verb `init`."""
+    ended = command("experiments.site", "node", f"--log={tmp_path / 'absent'}")
+    assert_sentence(ended, "begins it once, by fedsvp site join or init")
+
+
+@pytest.mark.hole
+def test_a_node_starts_again_where_it_ends(
+    dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each hospital's node was gone after a crash of the server."""
+    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    script, starts = tmp_path / "flower-supernode", tmp_path / "starts"
+    script.write_text(
+        f'#!/bin/sh\necho "$@" >> {starts}\n'
+        f"[ $(wc -l < {starts}) -lt 3 ] && exit 1\nexit 2\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    code = "import experiments.site as site; site._PAUSE = 0.01; "
+    code += "from absl import flags; from experiments import command; "
+    code += (
+        "command.define_settings(); command.run(site.main, '', takes_arguments=True)"
+    )
+    words = ("node", f"--log={tmp_path / 'log'}", "--", "--superlink", "here:9092")
+    ended = typed(code, *words, how="-c")
+    assert ended.status == 0 and ended.stdout.count("The node ended.") == 2, ended
+    assert "rounds charged: 0 of 3" in ended.stdout
+    lines = starts.read_text().splitlines()
+    log, witness = tmp_path / "log", tmp_path / "witness"
+    line = f'--superlink here:9092 --node-config log="{log}" witness="{witness}"'
+    assert lines == [line] * 3
+
+
 def test_a_model_is_scored_on_the_rows_that_did_not_train(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     place = dealt / "federation"
-    assert join(dealt, 1, tmp_path / "log").status == 0
+    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
     client = tables.table_client(tmp_path / "log")
     server = tables.server_client(place)
     schema = server.policy.training.declared()
@@ -80,8 +223,28 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     assert shown.status == 0 and "AUC" in shown.stdout, shown
     assert "stay with you" in shown.stdout
     rows = loading.load_dataset(client.policy.training).test_labels
-    with (dealt / "hospital-1.csv").open() as file:
+    with (dealt / "hospital-0.csv").open() as file:
         assert len(rows) + client.num_examples == len(list(csv.DictReader(file)))
+
+
+@pytest.mark.hole
+def test_the_model_of_another_federation_is_not_scored(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It was, where it had as many features, and so was a simulation's."""
+    assert proposed(dealt, tmp_path / "other", "--learning_rate=1").status == 0
+    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    server = tables.server_client(tmp_path / "other")
+    model = server.trained_model(server.initial_arrays, 0)
+    schema, settings = server.policy.training.declared(), dict(model.settings)
+    for name in ("other", "simulated"):
+        file = tmp_path / f"{name}.safetensors"
+        dataclasses.replace(model, schema=schema, settings=settings).save(file)
+        ended = command(
+            "experiments.site", "test", str(file), f"--log={tmp_path / 'log'}"
+        )
+        assert_sentence(ended, "is not of the federation that")
+        settings.pop("agreement", None)
 
 
 @pytest.mark.hole

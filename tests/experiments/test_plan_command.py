@@ -235,6 +235,32 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.hole
+def test_who_colludes_and_who_is_trusted_is_as_train_takes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan was for one colluder, where a federation is proposed for a third."""
+    swept: list[Any] = []
+
+    def stop(config: Any, *_: Any, **__: Any) -> None:
+        swept.append(config)
+        raise InterruptedError
+
+    monkeypatch.setattr("fedsvp_jax.run.sweep.sweep", stop)
+    data = plan.synthetic(SCHEMA, of_sizes(30, 30, 30, 30), 1, 0.8)
+    line = ["plan", "--schema=a.toml", "--noise_trust=secure_aggregation"]
+    for colluders in (1, 2):
+        flags.FLAGS.unparse_flags()
+        flags.FLAGS([*line, f"--colluders={colluders}"])
+        with pytest.raises(InterruptedError):
+            plan._planned(data, (3.0,), 4)
+    trusts = [(config.noise_trust, config.colluders) for config in swept]
+    assert trusts == [("secure_aggregation", 1), ("secure_aggregation", 2)]
+    # Noise √(K/(K − h)), which the learning rate follows: 4/3 and 4/2.
+    slowed = (swept[0].learning_rate / swept[1].learning_rate) ** 2
+    assert slowed == pytest.approx(3 / 2, rel=1e-6)
+
+
+@pytest.mark.hole
 @pytest.mark.parametrize(
     ("between", "word"),
     [

@@ -1,6 +1,7 @@
 """From a CSV file to a proved model that predicts elsewhere, as a user types it."""
 
 import csv
+import dataclasses
 import json
 import pathlib
 import re
@@ -359,3 +360,15 @@ def test_hospitals_whose_rows_are_all_for_the_test_are_counted() -> None:
     config = resolve(ExperimentConfig(dataset="csv"), dataset=data)
     told = chosen.text(config, (), data)
     assert re.search(r"\([1-9] of them of clients that have no other\)", told), told
+
+
+@pytest.mark.hole
+def test_a_table_that_is_trained_without_a_goal_is_told_of_it() -> None:
+    """`train` chose a private class, δ = .1, and named no other way."""
+    table = {"x": range(60), "y": ["ab"[n % 2] for n in range(60)]}
+    data = from_table(table, label="y")
+    config = resolve(ExperimentConfig(dataset="csv", num_clients=3), dataset=data)
+    hint = "fedsvp train --goal=proved --schema=FILE --total_epsilon=3"
+    assert hint in chosen.text(config, (), data)
+    single = dataclasses.replace(config, num_attributes=1)
+    assert hint not in chosen.text(single, (), data)

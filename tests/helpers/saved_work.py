@@ -27,16 +27,18 @@ def a_run(folder: Path, size: int = 300) -> Iterator[int]:
     with RunFolder(folder / "runs" / "one") as place:
         place.start({"seed": 3}, resume=True)
         saver = Checkpointer(place.path / "checkpoints", place.identity)
-        found = saver.restore(like := {"x": np.zeros(size)})
+        found = saver.restore(like := {"x": np.zeros(size), "rows": 0})
         first = found[1] if found else 0
         assert not found or np.all(found[0]["x"] == first)
+        checksum = found[0]["rows"] if found else 0
         for name in ("metrics.jsonl", "clients.jsonl"):
-            place.keep_rounds(name, first, key=lambda row: row["round"])
+            place.keep_rounds(name, first, is_ours=lambda row: True, checksum=checksum)
         yield first
         for number in ROUNDS[first:]:
             for name in ("metrics.jsonl", "clients.jsonl"):
-                place.append(name, [{"round": number, "loss": 1 / number}])
-            saver.save(number, {"x": like["x"] + number})
+                of_round = place.append(name, [{"round": number, "loss": 1 / number}])
+            checksum = checksum + of_round
+            saver.save(number, {"x": like["x"] + number, "rows": checksum})
             yield number
 
 

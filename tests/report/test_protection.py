@@ -81,6 +81,17 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
 
 
 @pytest.mark.hole
+def test_technical_words_are_folded_behind_a_sentence(run_dir: Path) -> None:
+    """They stood among the sentences, as "the words of the record", and no sentence
+    said that trainings after the page's are not counted."""
+    text = page_of(run_dir)
+    front, details = text.split('<section id="details"')
+    assert "<details" not in front and "words of the record" not in text
+    assert "For a statistician: what the bounds rest on" in details
+    assert "counts none that came after it was written" in front
+
+
+@pytest.mark.hole
 def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     """No seed, fingerprint or score, and no hash by which a guess is confirmed."""
     published: dict[str, Any] = {"accuracy": 0.8625, "interval": [0.81, 0.91]}

@@ -1,6 +1,7 @@
 """Every ε stands beside its δ and its status, and only a claimed ε is shown."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
+from fedsvp_jax.accounting import claims
+from fedsvp_jax.federation import build
 from fedsvp_jax.report import curves, headline, labels, read, tables
 
 SPENT = {
@@ -120,3 +123,35 @@ def test_a_sum_of_deltas_of_1_or_more_has_no_epsilon() -> None:
     """`basic 10.5 at Σδ = 2.32` was printed: at δ >= 1 anything holds."""
     spent = headline.spent(MIXED | {"delta_spent": 2.32})
     assert "basic none at Σδ = 2.32 (nominal), rdp 4.9" in spent
+
+
+@pytest.mark.hole
+def test_files_say_no_epsilon_where_the_sum_of_deltas_reaches_1(tmp_path: Path) -> None:
+    """The console said none, the files the sum of ε, which nothing stands for."""
+    all_upload = {"num_clients": 3, "num_hbc_clients": 0, "cohort_size": 3}
+    config = small(
+        mechanism="nbafl",
+        delta=0.4,
+        target_delta=1e-5,
+        clipping="update_clip",
+        num_rounds=3,
+        **all_upload,
+    )
+    run.train(config, tmp_path / "run", dataset=digits())
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    each = read_rows(tmp_path / "run" / "clients.jsonl")[0]["epsilon"]
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert [row["delta_spent"] for row in rows] == pytest.approx([0.4, 0.8, 1.2])
+    spent = [row["epsilon_spent"]["basic"] for row in rows]
+    assert spent[:2] == pytest.approx([each, 2 * each]) and spent[2] is None
+    assert rows[2]["status"]["basic"] == "nominal"
+    assert summary["epsilon_spent"]["basic"] is None
+    assert summary["by_client"]["epsilon"] == [None] * 3
+    assert summary["by_client"]["delta"] == pytest.approx([1.2] * 3)
+    (basic,) = (row for row in summary["guarantees"] if row["method"] == "basic")
+    assert (basic["epsilon"], basic["status"]) == (None, "nominal")
+    assert "basic none at Σδ = 1.2 (nominal)" in headline.spent(summary)
+    report.write_run_report(tmp_path / "run")
+    planned = claims.planned_row(build([config], digits()).accounts[0])
+    assert planned["delta_spent"] == pytest.approx(1.2)
+    assert planned["epsilon_spent"]["basic"] == math.inf

@@ -6,6 +6,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+import zlib
 from typing import Any
 
 import jax
@@ -97,9 +98,18 @@ def test_a_foreign_folder_or_file_is_refused_and_left_alone(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def mine(row: dict[str, Any]) -> Any:
-    """A row's key where a round has a row per `client`; None of another's row."""
-    return None if "theirs" in row else (row["round"], row.get("client"))
+def is_ours(row: dict[str, Any]) -> bool:
+    return "theirs" not in row
+
+
+OTHER = "has other rows than were written up to round 2; put a copy of the file back"
+
+
+def keep(folder: pathlib.Path) -> None:
+    """The rows of two rounds, none of which is the one that was written."""
+    checksum = zlib.crc32(b'{"round": 1, "loss": 0.5}\n')
+    rows = RunFolder(folder)
+    rows.keep_rounds("metrics.jsonl", 2, is_ours=is_ours, checksum=checksum)
 
 
 def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
@@ -108,20 +118,22 @@ def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     rows = tmp_path / "metrics.jsonl"
     rows.write_bytes(b'{"round": 1}\n{"round": 2}\n{"round": 3}\n{"round": 2, "\xff')
     folder = RunFolder(tmp_path)
-    folder.keep_rounds("metrics.jsonl", 2, key=mine)
+    kept = sum(map(zlib.crc32, (b'{"round": 1}\n', b'{"round": 2}\n')))
+    folder.keep_rounds("metrics.jsonl", 2, is_ours=is_ours, checksum=kept)
     assert rows.read_text() == '{"round": 1}\n{"round": 2}\n'
-    folder.keep_rounds("never_written.jsonl", 0, key=mine)
+    folder.keep_rounds("never_written.jsonl", 0, is_ours=is_ours)
     assert not (tmp_path / "never_written.jsonl").exists()
 
 
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
-        (b"", "lacks round 1"),
-        (b'{"round": 1}\n', "lacks round 2"),
+        (b"", OTHER),
+        (b'{"round": 1}\n', OTHER),
         (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n7\n', "line 2, is damaged"),
+        (b'{"round": 1}\n{"round": 2}\n', OTHER),
         pytest.param(b"[" * 100_000 + b"\n", "line 1, is damaged", id="nested"),
     ],
 )
@@ -130,35 +142,39 @@ def test_rows_that_something_else_changed_are_refused_and_left_alone(
 ) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(damage)
     with pytest.raises(ValueError, match=named):
-        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, key=mine)
+        keep(tmp_path)
     assert (tmp_path / "metrics.jsonl").read_bytes() == damage
 
 
 @pytest.mark.hole
 @pytest.mark.parametrize(
-    ("rounds", "line"),
+    ("rounds", "named"),
     [
-        ("1 1 2", 2),
-        ("1 2 1", 3),
-        ("1 2 2", 3),
-        ("2 1", 1),
-        ("1 3 2", 2),
-        ("1a 1b 1a 2a", 3),
-        ("1a 2a 1b", 3),
+        ("1 1 2", OTHER),
+        ("1 2 1", "line 4, is damaged or out of order"),
+        ("1 2 2", OTHER),
+        ("2 1", "line 3, is damaged or out of order"),
+        ("1 3 2", "line 4, is damaged or out of order"),
+        ("1a 1b 1a 2a", OTHER),
+        ("1a 2a 1b", "line 4, is damaged or out of order"),
     ],
 )
-def test_a_round_that_stands_twice_or_out_of_order_is_named(
-    rounds: str, line: int, tmp_path: pathlib.Path
+def test_a_round_that_stands_twice_or_out_of_order_is_refused(
+    rounds: str, named: str, tmp_path: pathlib.Path
 ) -> None:
     """A run went on with them, and its page showed them: the copy has another loss."""
     rows = [
         {"round": int(name[0]), "client": name[1:], "loss": loss}
         for loss, name in enumerate(rounds.split())
     ]
-    RunFolder(tmp_path).append("metrics.jsonl", [{"round": 9, "theirs": 1}, *rows])
+    written = [row for row in rows if row["loss"] < 2]
+    folder = RunFolder(tmp_path)
+    checksum = folder.append("metrics.jsonl", written)
+    (tmp_path / "metrics.jsonl").unlink()
+    folder.append("metrics.jsonl", [{"round": 9, "theirs": 1}, *rows])
     before = (tmp_path / "metrics.jsonl").read_bytes()
-    with pytest.raises(ValueError, match=rf"line {line + 1}, .*out of order or there"):
-        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, key=mine)
+    with pytest.raises(ValueError, match=named):
+        folder.keep_rounds("metrics.jsonl", 2, is_ours=is_ours, checksum=checksum)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
 

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import runpy
+import shutil
 
 import jax
 import pytest
@@ -100,6 +101,24 @@ def test_the_same_settings_give_the_same_bytes(
 ) -> None:
     train(tmp_path / "again", **how)
     assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("name", "field"), [("metrics.jsonl", "test_loss"), ("clients.jsonl", "update_l2")]
+)
+def test_a_changed_row_is_noticed_before_a_run_goes_on(
+    name: str, field: str, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Its summary was made of the number that someone put there."""
+    folder = shutil.copytree(whole, tmp_path / "run")
+    rows = read_rows(folder / name)
+    rows[1][field] += 1e-3
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / name).write_text(text)
+    with pytest.raises(ValueError, match=rf"{name} has other rows .*put a copy of"):
+        train(folder, resume=True)
+    assert (folder / name).read_text() == text
 
 
 class Terminal(io.StringIO):

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedsvp_jax.federation import program
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
+from fedsvp_jax.run.trainer import Trainer
 
 EPSILONS = (0.2, 0.4, 0.8)
 PLAN = SweepPlan(mechanisms=("none", "fedsva"), epsilons=EPSILONS, seeds=(0, 2))
@@ -98,6 +100,78 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
     for name in ("none-0", "none-2", "fedsva-0.2-0", "fedsva-0.8-2"):
         noise = event_scalars(folder / "tensorboard" / name)["noise_l2"]
         assert [step for step, _ in noise] == [1, 2, 3]
+
+
+def grown(folder: pathlib.Path, plan: SweepPlan) -> list[dict[str, Any]]:
+    """`run_sweep` of a plan on a folder that may hold cells of it."""
+    options = run.Options(resume=True, checkpoint_every=1)
+    return sweep(small(**ROUNDS), plan, folder, dataset=digits(), options=options)
+
+
+@pytest.mark.hole
+def test_a_sweep_grows_by_cells_killed_or_not_to_the_bytes_of_one_of_all(
+    whole: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was refused, "other seeds need another folder": none could be added."""
+    folder = tmp_path / "sweep"
+    few = SweepPlan(("fedsva",), (0.8, 0.2), (2,))
+    more = SweepPlan(("fedsva",), (0.2, 0.8), (0, 2))
+    grown(folder, few)
+    trained = []
+    advance = Trainer.advance
+
+    def counted(self: Trainer, state: Any, first: int, count: int) -> Any:
+        configs = self.program.configs
+        trained.extend((one.mechanism, one.epsilon, one.seed) for one in configs)
+        return advance(self, state, first, count)
+
+    monkeypatch.setattr(Trainer, "advance", counted)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        stop_at(patch, 2, "fedsva")
+        grown(folder, more)
+    grown(folder, more)
+    assert {*trained} == {("fedsva", 0.2, 0), ("fedsva", 0.8, 0)}
+    del trained[:]
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        stop_at(patch, 3, "none")
+        grown(folder, PLAN)
+    grown(folder, PLAN)
+    new = {("none", 0.2, 0), ("none", 0.2, 2), ("fedsva", 0.4, 0), ("fedsva", 0.4, 2)}
+    assert {*trained} == new
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    del trained[:]
+    grown(folder, PLAN)
+    assert not trained and contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+    for fewer in (more, SweepPlan(("none", "fedsva"), EPSILONS, (0, 1))):
+        with pytest.raises(ValueError, match=r"may become more, not fewer.: .* was "):
+            grown(folder, fewer)
+    part = SweepPlan(("none", "fedsva"), EPSILONS, (0, 2, 3), part="1/2")
+    with pytest.raises(ValueError, match="part is '1/2' and was None"):
+        grown(folder, part)
+    with pytest.raises(ValueError, match="num_rounds is 5 and was 3"):
+        sweep(small(), PLAN, folder, dataset=digits(), options=run.Options(resume=True))
+    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("was", "now", "named"),
+    [
+        ('"test_accuracy": 0', '"test_accuracy": 1', "has other rows than were writ"),
+        ('"seed": 2', '"seed": 7', "line [0-9]+, is damaged"),
+    ],
+)
+def test_a_changed_row_of_a_finished_mechanism_is_noticed(
+    was: str, now: str, named: str, whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It went on with the number that someone put there, into report and table."""
+    folder = shutil.copytree(whole, tmp_path / "sweep")
+    rows = folder / "results.jsonl"
+    rows.write_text(rows.read_text().replace(was, now, 1))
+    changed = contents(folder, SAME_BYTES)
+    with pytest.raises(ValueError, match=rf"results.jsonl.* {named}.*put a copy of"):
+        run_sweep(folder, resume=True)
+    assert contents(folder, SAME_BYTES) == changed
 
 
 def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(

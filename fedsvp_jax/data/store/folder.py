@@ -15,10 +15,10 @@ they are read.
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import ClientStore, Facts
 from fedsvp_jax.data.tables import files
 
@@ -51,7 +51,7 @@ def digest_of(inputs: np.ndarray, labels: np.ndarray) -> bytes:
     return digest.digest()
 
 
-def fingerprint_of(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> str:
+def fingerprint_of(arrays: dict[str, np.ndarray], facts: Record) -> str:
     """SHA-256 of everything but the clients' examples, which have their digests."""
     digest = hashlib.sha256(json.dumps([facts[name] for name in FACTS]).encode())
     for name in ARRAYS:
@@ -76,11 +76,11 @@ def open_store(folder: Path) -> ClientStore:
             raise ValueError(f"version {about['version']}")
         fields = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
         fields["from_records"] = tuple(map(str, fields["from_records"]))
-        arrays: dict[str, Any] = files.read_arrays(folder / "clients.npz")
+        arrays: Record = files.read_arrays(folder / "clients.npz")
         if fields["fingerprint"] != fingerprint_of(arrays, fields):
             raise ValueError("it differs from the SHA-256 in store.json")
         rows = int(arrays["clients"][:, 1].sum())
-        mapped: dict[str, Any] = {
+        mapped: Record = {
             f"train_{kind}": np.memmap(
                 folder / f"{kind}.bin", like.dtype, "r", shape=(rows, *like.shape[1:])
             )

@@ -61,10 +61,14 @@ def of_checkpoint(folder: Path) -> Reader:
 
 def of_rows(folder: Path) -> Reader:
     place = RunFolder(folder)
-    place.append("metrics.jsonl", [{"round": n, "loss": n / 7} for n in range(1, 6)])
+    rows = [{"round": n, "loss": n / 7} for n in range(1, 6)]
+    checksum = place.append("metrics.jsonl", rows[:4])
+    place.append("metrics.jsonl", rows[4:])
     return Reader(
         folder / "metrics.jsonl",
-        lambda: place.keep_rounds("metrics.jsonl", 4, key=lambda row: row["round"]),
+        lambda: place.keep_rounds(
+            "metrics.jsonl", 4, is_ours=lambda row: row["round"] > 0, checksum=checksum
+        ),
     )
 
 
