@@ -28,8 +28,16 @@ _WORDS = {  # the first where the file says none
     "per": ("run", "upload"),
     "relation": RELATIONS,
 }
-_KEYS = {*_WORDS, "std", "clip", "rounds", "steps", "sampling_rate"}
-_KEYS |= {"epsilon", "delta"}
+_KEYS = {
+    *_WORDS,
+    "std",
+    "clip",
+    "rounds",
+    "steps",
+    "sampling_rate",
+    "epsilon",
+    "delta",
+}
 
 
 def read(path: pathlib.Path) -> list[Noise]:

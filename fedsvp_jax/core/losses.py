@@ -41,8 +41,10 @@ def check_shape(model: Model, examples: Examples, example: Array) -> None:
     apply = functools.partial(model.apply, train=False, key=None)
     outputs, _ = jax.eval_shape(apply, *model.shapes(example), example)
     targets = jax.eval_shape(lambda: examples.wanted[:1])
-    shapes = f"an output of the shape {outputs.shape[1:]} and a target of the shape "
-    shapes += f"{targets.shape[1:]}"
+    shapes = (
+        f"an output of the shape {outputs.shape[1:]} and a target of the shape "
+        f"{targets.shape[1:]}"
+    )
     try:
         result = jax.eval_shape(model.loss, outputs, targets)
     except (TypeError, ValueError) as error:

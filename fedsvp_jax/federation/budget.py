@@ -45,8 +45,7 @@ def account_of(
         cost = privacy.filter_cost(
             config, num_participants=config.num_clients, delta=config.target_delta
         )
-    bounds, epsilon = bought
-    cost = cost._replace(bounds=bounds, epsilon_per_bound=epsilon)
+    cost = cost._replace(bounds=bought[0], epsilon_per_bound=bought[1])
     participation = part(Participation, config, other_costs=cost, **fields)
     return Account.of(mechanism, participation, config)
 

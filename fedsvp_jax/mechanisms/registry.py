@@ -1,11 +1,12 @@
 """Every mechanism by name; others may be added from outside."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import Settings, unknown
 from fedsvp_jax.mechanisms import (
     discrete_noise,
@@ -48,7 +49,6 @@ class Entry(NamedTuple):
 
 _REGISTRY: dict[str, Entry] = {}
 # Of these the source's formula was not to be had, so that ours stands for it.
-_RECONSTRUCTED = " [reconstruction]"
 
 
 def register_mechanism(
@@ -179,106 +179,49 @@ class BuiltInSettings(
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
-_CONTRIBUTION = (  # read where the noise follows R
-    "contribution_release",
-    "release_epsilon",
-    "shapley",
-    "shapley_trainings",
-    "coalition_chunk_size",
-    "utility",
-    "empty_utility",
-)
-_SCALE = "noise_examples_scale"  # read where the noise follows |D|
-_CALIBRATION = ("calibration", "allow_large_epsilon")
+_TEXTS = toml_beside(__file__, "registry.toml")
 
-register_mechanism(
-    "none",
-    fixed.make_none,
-    label="FedAvg",
-    noise_setting=None,
-    summary="FedAvg without noise",
-    unread=(
-        "delta",
-        "relation",
-        "noise_trust",
-        "noise_sampler",
-        *_CALIBRATION,
-        *_CONTRIBUTION,
-        _SCALE,
-    ),
-)
-register_mechanism(
-    "nbafl",
-    nbafl.make_nbafl,
-    settings=nbafl.NbaflSettings,
-    label="NbAFL",
-    summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
-    "if asked for",
-    unread=_CONTRIBUTION,
-)
-register_mechanism(
+
+def _built_in(
+    name: str, factory: Callable[[MechanismConfig], Mechanism], **fields: Any
+) -> None:
+    """Registers a mechanism of which registry.toml tells the rest."""
+    texts = _TEXTS["mechanisms"][name]
+    unread = [_TEXTS["groups"][group] for group in texts["unread"]]
+    fields |= texts | {"unread": tuple(itertools.chain(*unread))}
+    register_mechanism(name, factory, **fields)
+
+
+_built_in("none", fixed.make_none, noise_setting=None)
+_built_in("nbafl", nbafl.make_nbafl, settings=nbafl.NbaflSettings)
+_built_in(
     "time_varying",
     schedules.make_time_varying,
     settings=schedules.TimeVaryingSettings,
-    label="Time-Varying DP",
-    summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds"
-    + _RECONSTRUCTED,
-    unread=_CONTRIBUTION,
 )
-register_mechanism(
+_built_in(
     "reestimation",
     reestimation.make_reestimation,
     settings=reestimation.ReestimationSettings,
-    label="Sensitivity re-estimation",
-    summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms"
-    + _RECONSTRUCTED,
-    unread=_CONTRIBUTION,
 )
-register_mechanism(
-    "dpa",
-    schedules.make_dpa,
-    settings=schedules.DpaSettings,
-    label="DPA",
-    summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
-    "the final error bound" + _RECONSTRUCTED,
-    unread=_CONTRIBUTION,
-)
-register_mechanism(
-    "dp_fedavg",
-    dp_fedavg.make_dp_fedavg,
-    settings=dp_fedavg.DpFedavgSettings,
-    label="DP-FedAvg",
-    noise_setting="noise_multiplier",
-    summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
-    "(Andrew et al. 2021)",
-    unread=("relation", "noise_trust", *_CALIBRATION, *_CONTRIBUTION, _SCALE),
-)
-register_mechanism(
+_built_in("dpa", schedules.make_dpa, settings=schedules.DpaSettings)
+_built_in("dp_fedavg", dp_fedavg.make_dp_fedavg, settings=dp_fedavg.DpFedavgSettings)
+_built_in(
     "fedsdp",
     partial(
         shapley_guided.make_guided,
         tolerance_of=shapley_guided.fedsdp_risk_tolerance,
     ),
     settings=shapley_guided.ShapleyGuidedSettings,
-    label="FedSDP",
-    summary="FedSDP: noise guided by R, with the public code's offset" + _RECONSTRUCTED,
     explain=shapley_guided.explanation(
         "clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance
     ),
 )
-register_mechanism(
+_built_in(
     "fedsva",
     partial(shapley_guided.make_guided, tolerance_of=shapley_guided.risk_tolerance),
     settings=shapley_guided.ShapleyGuidedSettings,
-    label="FedSVA",
-    summary="FedSVA: noise guided by the contribution ratio R, as printed",
     explain=shapley_guided.explanation("R − ln δ²", shapley_guided.risk_tolerance),
 )
-register_mechanism(
-    "gaussian",
-    fixed.make_gaussian,
-    label="Gaussian",
-    summary="The Gaussian mechanism: the least noise that gives epsilon, any epsilon",
-    unread=(*_CALIBRATION, *_CONTRIBUTION),
-)
+_built_in("gaussian", fixed.make_gaussian)
 _BUILT_IN = mechanism_names()

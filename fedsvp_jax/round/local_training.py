@@ -256,13 +256,11 @@ def _linear_gradient(
     params, stats = now
     inputs, targets, weights, key = batch
 
-    def by_logits(logits: Array) -> Array:
-        return jnp.sum(model.loss(logits, targets))
-
     def logits_of(now: Params, inputs: Array) -> Array:
         return model.apply(now, stats, inputs, train=True, key=key)[0]
 
-    residuals = jax.grad(by_logits)(logits_of(params, inputs))
+    by_logits = jax.grad(lambda logits: jnp.sum(model.loss(logits, targets)))
+    residuals = by_logits(logits_of(params, inputs))
     of_residuals = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
     of_features = model.gradient_scale(inputs)
     norms = of_residuals * of_features

@@ -156,11 +156,13 @@ def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """Exact values from all 2**N - 1 coalitions; nothing is drawn."""
     del key, number
 
-    def measure(coalition: Array, trained: Weights) -> Array:
-        return game.worth(coalition, game.validation.utility(trained))
-
     utilities = jnp.full((2**game.plan.num_attributes,), game.empty)
-    trained, utilities = _train_planned(game, measure, utilities, lambda mask: mask)
+    trained, utilities = _train_planned(
+        game,
+        lambda row, trained: game.worth(row, game.validation.utility(trained)),
+        utilities,
+        lambda mask: mask,
+    )
     return trained, Values(shapley.exact_shapley(utilities), utilities)
 
 

@@ -6,10 +6,10 @@ pixel bytes: the red, green and blue planes of a 32×32 image, row by row
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import folders
 from fedsvp_jax.data.tables import files
@@ -17,32 +17,14 @@ from fedsvp_jax.data.tables import files
 _PIXELS = 3 * 32 * 32
 
 
-class _Files(NamedTuple):
-    folder: str
-    train: tuple[str, ...]
-    test: str
-    label_bytes: int
-    num_classes: int
-
-
-_FILES = {
-    "cifar10": _Files(
-        "cifar-10-batches-bin",
-        tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-        "test_batch.bin",
-        label_bytes=1,
-        num_classes=10,
-    ),
-    "cifar100": _Files(
-        "cifar-100-binary", ("train.bin",), "test.bin", label_bytes=2, num_classes=100
-    ),
-}
+_FILES = toml_beside(__file__, "files.toml")
 
 
 def _read(path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 32, 32, 3) uint8 and labels (n,) int32 of one file."""
     raw = np.frombuffer(path.read_bytes(), np.uint8)
-    label_bytes = _FILES[name].label_bytes
+    place = _FILES[name]
+    label_bytes = place["label_bytes"]
     record = label_bytes + _PIXELS
     if not raw.size or raw.size % record:
         raise ValueError(
@@ -52,7 +34,7 @@ def _read(path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     records = raw.reshape(-1, record)
     planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
     numbers = records[:, label_bytes - 1]
-    labels = files.check_labels(numbers, _FILES[name].num_classes, path)
+    labels = files.check_labels(numbers, place["num_classes"], path)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels
 
 
@@ -65,11 +47,11 @@ def load_cifar(name: str, data_dir: Path) -> Dataset:
       FileNotFoundError: a file is missing.
       ValueError: a file is truncated or holds an unknown label.
     """
-    files_of = _FILES[name]
+    place = _FILES[name]
     folder = folders.find_folder(
-        data_dir, [files_of.folder], files_of.train[0], data_set=name
+        data_dir, place["folders"], place["train"][0], data_set=name
     )
-    parts = [_read(folder / file, name) for file in files_of.train]
+    parts = [_read(folder / file, name) for file in place["train"]]
     inputs, labels = map(np.concatenate, zip(*parts, strict=True))
-    test = _read(folder / files_of.test, name)
-    return Dataset(name, inputs, labels, *test, files_of.num_classes, public_test=True)
+    test = _read(folder / place["test"], name)
+    return Dataset(name, inputs, labels, *test, place["num_classes"], public_test=True)

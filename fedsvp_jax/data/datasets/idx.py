@@ -13,17 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import folders
 from fedsvp_jax.data.tables import files
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
-_FOLDERS = {
-    "mnist": ("mnist", "MNIST/raw"),
-    "fashion_mnist": ("fashion_mnist", "fashion-mnist", "FashionMNIST/raw"),
-    "emnist": ("emnist", "gzip", "EMNIST/raw"),
-}
-_CLASSES = {"mnist": 10, "fashion_mnist": 10, "emnist": 62}
+_FILES = toml_beside(__file__, "files.toml")
 
 
 def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
@@ -67,11 +63,9 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
       FileNotFoundError: a file is missing.
       ValueError: a file is damaged, or images and labels do not fit together.
     """
-    train_stem, test_stem = "train", "t10k"
-    if name == "emnist":
-        train_stem, test_stem = "emnist-byclass-train", "emnist-byclass-test"
-    marker, num_classes = f"{train_stem}-{_IMAGES}", _CLASSES[name]
-    folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
+    place = _FILES[name]
+    marker, num_classes = f"{place['train']}-{_IMAGES}", place["num_classes"]
+    folder = folders.find_folder(data_dir, place["folders"], marker, data_set=name)
 
     def read(stem: str) -> tuple[np.ndarray, np.ndarray]:
         image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
@@ -88,5 +82,5 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
         labels = files.check_labels(labels, num_classes, label_path)
         return np.ascontiguousarray(images)[..., None], labels
 
-    train, test = read(train_stem), read(test_stem)
+    train, test = read(place["train"]), read(place["test"])
     return Dataset(name, *train, *test, num_classes, public_test=True)

@@ -73,6 +73,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import Settings, setting, unknown
 from fedsvp_jax.data.tables import files, literals
 from fedsvp_jax.data.tables.literals import DATE_FORMS, Notation
@@ -81,15 +82,8 @@ OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000
 MOST_VALUES = 200  # of a column that nobody declared
 VERSION = 1
-_FILLED = ("fill", "missing", "from_data")
-TYPES = {  # and the keys that each may have, in the order in which they are written
-    "number": ("type", "bounds", "log", *_FILLED),
-    "category": ("type", "values", "from_data"),
-    "percent": ("type", "bounds", *_FILLED),
-    "date": ("type", "bounds", "form", *_FILLED),
-    "time": ("type", "bounds", *_FILLED),
-    "drop": ("type", "from_data"),
-}
+_FORMAT = toml_beside(__file__, "schema.toml")
+TYPES, _KEYS = _FORMAT["types"], _FORMAT["keys"]
 _WRITTEN: dict[str, tuple[Any, str]] = {
     "date": (datetime.date, "dates such as 2024-12-31"),
     "time": (datetime.time, "times such as 08:30:00"),
@@ -97,25 +91,6 @@ _WRITTEN: dict[str, tuple[Any, str]] = {
 _UNITS: dict[str, Callable[[float], Any]] = {
     "date": literals.date_of,
     "time": literals.time_of,
-}
-_KEYS = {  # of each table in a file, and the fields of `Schema` that they are
-    "": {
-        name: name
-        for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
-    },
-    "label": {
-        "column": "label",
-        "classes": "classes",
-        "shares": "shares",
-        "from_data": "classes_from_data",
-    },
-    "client": {"column": "client"},
-    "person": {"column": "person", "rows": "rows_per_person"},
-    "private_bounds": {
-        "epsilon": "bounds_epsilon",
-        "draws": "bounds_draws",
-        "unit": "bounds_unit",
-    },
 }
 _ALWAYS = (
     "unit",
@@ -360,7 +335,7 @@ def _refuse_others(table: Mapping[str, Any], keys: Collection[str]) -> None:
 
 def _column(table: dict[str, Any]) -> SchemaColumn:
     """Raises ValueError: a key or a value that its type does not have."""
-    kind = table.get("type")
+    kind: Any = table.get("type")
     if kind not in TYPES:
         raise unknown("type", kind, tuple(TYPES))
     keys = TYPES[kind]
