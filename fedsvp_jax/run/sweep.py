@@ -11,7 +11,7 @@ import numpy as np
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
-from fedsvp_jax.core.files import AnyPath, Record, plain, write_json
+from fedsvp_jax.core.files import AnyPath, Record, plain, read_json, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
@@ -241,7 +241,9 @@ def sweep(
         )
 
     folder.start(settings, resume=options.resume, grows=grows)
-    summaries: list[Record] = []
+    file = folder.path / "cells.json"
+    recorded = read_json(file) if file.exists() else []
+    summaries = {key: cell for cell in recorded if (key := _key(cell)) in order}
     with folder, StopRequests() as stop:
         # A row of no cell is damaged.
         folder.keep_rounds(_ROWS, 0, is_ours=lambda row: order[_key(row)] < 0)
@@ -258,9 +260,8 @@ def sweep(
                     "risk": tradeoff.by_adversary(account),
                 }
                 summary |= final_scores.scores_of(session, cell, settings, data, loss)
-                summaries.append(summary)
-            summaries.sort(key=lambda summary: order[_key(summary)])
-            write_json(folder.path / "cells.json", summaries)
+                summaries[_key(summary)] = summary
+            write_json(file, [summaries[key] for key in order if key in summaries])
         if len(folder.history) > 1:
             folder.sort(
                 _ROWS,
@@ -270,4 +271,4 @@ def sweep(
                     order[_key(row)],
                 ),
             )
-    return summaries
+    return [summaries[key] for key in order]

@@ -164,10 +164,13 @@ def test_a_sweep_grows_by_cells_killed_or_not_to_the_bytes_of_one_of_all(
 def test_a_changed_row_of_a_finished_mechanism_is_noticed(
     was: str, now: str, named: str, whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """It went on with the number that someone put there, into report and table."""
+    """It went on with the number that someone put there, into report and table.
+
+    A refusal in the second mechanism left cells.json with those of the first alone.
+    """
     folder = shutil.copytree(whole, tmp_path / "sweep")
     rows = folder / "results.jsonl"
-    rows.write_text(rows.read_text().replace(was, now, 1))
+    rows.write_text(now.join(rows.read_text().rsplit(was, 1)))
     changed = contents(folder, SAME_BYTES)
     with pytest.raises(ValueError, match=rf"results.jsonl.* {named}.*put a copy of"):
         run_sweep(folder, resume=True)
