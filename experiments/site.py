@@ -122,8 +122,7 @@ def _node(words: list[str], values: Any) -> None:
 
     client = tables.table_client(values.log, witness=_WITNESS.value)
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
-    places = {"log": client.site.path, "witness": client.site.witness.path}
-    places = " ".join(f'{name}="{place}"' for name, place in places.items())
+    places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
     node = ("flower-supernode", *words, "--node-config", places)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
