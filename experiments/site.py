@@ -122,9 +122,8 @@ def _node(words: list[str], values: Any) -> None:
 
     client = tables.table_client(values.log, witness=_WITNESS.value)
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
-    places = {"log": client.site.path, "witness": client.site.witness.path}
-    configured = " ".join(f'{name}="{place}"' for name, place in places.items())
-    node = ("flower-supernode", *words, "--node-config", configured)
+    places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
+    node = ("flower-supernode", *words, "--node-config", places)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
         time.sleep(_PAUSE)
