@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import (
@@ -270,14 +271,13 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     # On an array of rounds, and not under `vmap`: JAX keeps each call of a jitted
     # function on plain numbers under a new trace, up to 8,192 of them.
     rounds = jnp.squeeze(iota(law.num_rounds))
-    first, last = (
-        law.calibrate(jnp.float32(ratio), rounds)
-        for ratio in (1 - law.needs_contribution, 1)
+    possible = jax.tree.map(
+        lambda *ends: jnp.stack(jnp.broadcast_arrays(*ends, rounds)[:-1]),
+        *(
+            law.calibrate(jnp.float32(ratio), rounds)
+            for ratio in (1 - law.needs_contribution, 1)
+        ),
     )
-
-    def at_worst(choose: Callable[..., Array], *values: Array) -> Array:
-        return jnp.broadcast_to(choose(*values), rounds.shape)
-
     return Mechanism(
         init=stateless,
         update=update,
@@ -288,11 +288,9 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         ),
         grid=clip.grid,
         follows_num_rounds=law.num_rounds > 1,
-        least_multiplier=at_worst(
-            jnp.minimum, first.counted_multiplier, last.counted_multiplier
-        ),
-        most_epsilon=at_worst(jnp.maximum, first.epsilon, last.epsilon),
-        most_delta=at_worst(jnp.maximum, first.delta, last.delta),
+        least_multiplier=jnp.min(possible.counted_multiplier, axis=0),
+        most_epsilon=jnp.max(possible.epsilon, axis=0),
+        most_delta=jnp.max(possible.delta, axis=0),
     )
 
 

@@ -141,12 +141,13 @@ def base_multiplier(config: MechanismConfig) -> Array:
     return jnp.float32(config.analytic_multiplier)
 
 
-def scaled_claim(config: MechanismConfig, factor: Array) -> UploadNoise:
+def scaled_claim(config: MechanismConfig, factor: Number) -> UploadNoise:
     """The noise of `factor` times the base multiplier, and its (ε, δ).
 
     Classical: the formula read backwards gives ε/factor (above 1 it is nominal).
     Analytic: ε by zCDP, or the target where the noise is at least the target's.
     """
+    factor = jnp.float32(factor)
     multiplier = base_multiplier(config) * factor
     target = jnp.float32(config.epsilon)
     if config.calibration == "classical":

@@ -57,7 +57,7 @@ class Clipping(NamedTuple):
 
     rule: Clip
     clip: Callable[[Params, Params], tuple[Params, Array]]
-    bound: Callable[[Array], Array]
+    bound: Callable[[Number], Array]
     relation: str
     assumptions: str
     client_swap: float | None = None
@@ -138,7 +138,7 @@ def make_clipping(config: MechanismConfig) -> Clipping:
     rule = _own_clipping(config)
     smallest = jnp.float32(config.min_num_examples)
 
-    def largest(_: Array) -> Array:
+    def largest(_: Number) -> Array:
         return rule.bound(smallest)
 
     if config.noise_trust == "nobody":
@@ -150,7 +150,7 @@ def make_clipping(config: MechanismConfig) -> Clipping:
 
 
 def _grid(
-    config: MechanismConfig, bound: Callable[[Array], Array], summed: int
+    config: MechanismConfig, bound: Callable[[Number], Array], summed: int
 ) -> Grid | None:
     """Of clipped updates, and of gradients, which lie Δ apart at any length."""
     if config.noise_sampler == "gaussian":

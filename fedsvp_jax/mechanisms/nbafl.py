@@ -75,11 +75,11 @@ def make_nbafl(config: MechanismConfig) -> base.Mechanism:
     """
     calibration.check_calibration(config)
     clipping = make_clipping(config)
-    exposures = config.settings.exposures
     base_bound = clipping.bound
     if config.clip.granted:
-        smallest = jnp.float32(config.min_num_examples)
-        clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
+        clipping = clipping._replace(
+            bound=lambda num_examples: base_bound(config.min_num_examples)
+        )
 
     def server(
         params: Params, before: Params, state: MechanismState, *, key: Array, **_: Any
@@ -89,7 +89,9 @@ def make_nbafl(config: MechanismConfig) -> base.Mechanism:
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
     law = base.Law(
-        lambda _ratio, _round: calibration.scaled_claim(config, jnp.float32(exposures)),
+        lambda _ratio, _round: calibration.scaled_claim(
+            config, config.settings.exposures
+        ),
         any_epsilon=config.calibration == "analytic",
     )
     mechanism = base.chain(clipping, law)

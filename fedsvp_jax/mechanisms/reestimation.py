@@ -99,7 +99,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         rescaled = clipping.make_clipping(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
         clipped = noise.clip_into_ball(updates, clip)
-        upload_noise = calibration.scaled_claim(config, jnp.float32(1))
+        upload_noise = calibration.scaled_claim(config, 1.0)
         bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(
             clipped,

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from fedsvp_jax.core import tree
 from fedsvp_jax.core.prng import Address
@@ -68,15 +69,21 @@ def client_round(
     update = work.gradient
     if update is None:
         update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
+    update_l2 = tree.l2_norm(update)
+    # The noise's key is made to depend on the update. Else XLA draws before it trains,
+    # and holds a copy of the weights meanwhile; it removes an optimization_barrier.
+    at = dataclasses.replace(at, client=at.client + jnp.int32(update_l2 < 0))
+    task = dataclasses.replace(task, at=at)
     upload, memory, info = plan.work.release(task, work, update)
     stats = work.weights.stats
-    finite = tree.is_finite((upload.update, stats, upload.answer))
+    # It is finite where all numbers are. Their norm would hold two copies of them.
+    finite = jnp.isfinite(optax.tree.sum((upload.update, stats, upload.answer)))
     upload = plan.aggregator.encode(mechanism, upload, info.visible_to_server())
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=split.num_train,
         weight=weight,
-        update_l2=tree.l2_norm(update),
+        update_l2=update_l2,
         finite=finite,
         estimation=work.estimation,
         released_ratio=work.ratio,

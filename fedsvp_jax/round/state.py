@@ -267,7 +267,7 @@ class ClientMetrics:
     update_l2: Array  # () float32: L2 norm of it before release clips and noises it;
     # of the gradient, where that is the upload
     weight: Array  # () float32: p_i of the average
-    finite: Array  # () bool: the upload and statistics, as `tree.is_finite` says
+    finite: Array  # () bool: whether the upload and statistics have a finite sum
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo

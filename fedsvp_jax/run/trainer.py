@@ -284,12 +284,12 @@ def _jitted(
 
 
 def give_back_freed() -> None:
-    """Returns freed memory that malloc keeps to the system; only glibc can.
+    """Returns freed memory that malloc keeps to the system.
+
+    Only glibc can, which JAX's packages for Linux need.
 
     The compiler frees hundreds of MB in pieces that are too small for a program's
     arrays, which would otherwise come on top of them.
     """
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+        ctypes.CDLL(None).malloc_trim(0)
