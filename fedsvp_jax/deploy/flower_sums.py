@@ -210,7 +210,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         self.initial_parameters = ndarrays_to_parameters(self.arrays)
 
     def num_fit_clients(self, num_available_clients: int) -> tuple[int, int]:
-        """All that are there, from K - h + 1 to K, and the least to wait for."""
+        """All that are there, at most K, and the least to wait for."""
         smallest = protocol(self._policy.settings())["reconstruction_threshold"]
         cohort = self._policy.config.cohort_size
         return min(max(num_available_clients, smallest), cohort), smallest

@@ -5,14 +5,17 @@ import dataclasses
 import html
 import json
 import pathlib
+import shutil
 import tomllib
+from typing import Any
 
 import numpy as np
 import pytest
 from commands import Ended, assert_sentence, command, typed
 from deployed import example
 
-from fedsvp_jax.deploy import Site, tables
+from fedsvp_jax.deploy import Client, Refused, Site, tables
+from fedsvp_jax.deploy.policy import protocol
 from fedsvp_jax.federation import loading
 
 HOSPITALS = 4
@@ -298,3 +301,78 @@ def test_the_folder_holds_no_code_and_no_place_of_the_coordinators_records(
     for reference in app["components"].values():
         assert reference.startswith("fedsvp_jax.deploy.flower_tables:")
     assert "data_dir" not in json.loads((place / "settings.json").read_text())["config"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"noise_trust": "nobody"},
+        {"noise_sampler": "gaussian"},
+        {"mechanism": "none"},
+        {"clipping": "paper"},
+        {"noise_multiplier": -1.0},
+        {"l2_norm_clip": -1.0},
+        {"l2_norm_clip": float("inf")},
+        {"colluders": HOSPITALS},
+        {"colluders": 0},
+        {"local_steps": 2},
+        {"total_accounting": "basic"},
+        {"target_delta": 0.9, "delta": 0.9},
+        {"plugin": "/tmp/code.py"},
+        {"noise_examples_scale": 1e6},
+        {"epsilon": 8.0},
+    ],
+    ids=str,
+)
+def test_a_coordinators_folder_that_was_edited_is_refused(
+    changes: dict[str, Any], dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """`join` trusts nothing that `propose` has checked."""
+    with pytest.raises((ValueError, Refused)):
+        edited(dealt, tmp_path, changes)
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 7, "paired_noise": True},
+        {"noise_multiplier": 0.0},
+        {"epsilon": 2.0},
+        {"num_rounds": 10**6},
+        {"l2_norm_clip": 1e6},
+        {"class_weights": "1000000.0,1.0"},
+        {"data_dir": "/etc"},
+    ],
+    ids=str,
+)
+def test_an_edited_folder_that_is_taken_keeps_the_promise(
+    changes: dict[str, Any], dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Its noise is secret, and the rounds that are answered cost ε = 3 at most."""
+    client = edited(dealt, tmp_path, changes)
+    policy = client.policy
+    assert client.site.randomness.hides and policy.account.proved
+    assert policy.settings()["total_epsilon"] == 3.0
+    uploads, cost = policy.config.num_rounds, int(policy.allowance.costs[0])
+    if cost:  # not all rounds can be answered
+        uploads = int(policy.allowance.budget) // cost
+    multiplier = policy.costliest(1)["noise_multiplier"]
+    orders = 1 + np.exp(np.linspace(-6, 8, 20_001))
+    losses = uploads * orders / (2 * multiplier**2) + np.log1p(-1 / orders)
+    losses -= np.log(1e-5 * orders) / (orders - 1)
+    assert losses.min() <= 3.0 * (1 + 1e-6)
+
+
+def edited(dealt: pathlib.Path, place: pathlib.Path, changes: dict[str, Any]) -> Client:
+    """A hospital that joined from a folder whose settings somebody changed."""
+    shutil.copytree(dealt / "federation", place / "federation")
+    file = place / "federation" / "settings.json"
+    settings = json.loads(file.read_text())
+    settings["config"] |= changes
+    file.write_text(json.dumps(settings))
+    policy = tables.read_policy(place / "federation", dealt / "hospital-1.csv")
+    protocol(policy.settings())
+    client = tables.table_client(place / "log", policy)
+    client.begin()
+    return client
