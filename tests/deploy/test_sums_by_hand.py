@@ -86,9 +86,9 @@ def gradient(
         residual = weights[label] * (chances / chances.sum() - np.eye(10)[label])
         length, features = np.linalg.norm(residual), math.sqrt(1 + x @ x)
         if settings.separate_clips:  # |residual| <= 1 and |(x, 1)| <= C
-            shrunk = min(1, 1 / length) * min(1, CLIP / features)
+            shrunk = min(1.0, 1 / float(length)) * min(1.0, CLIP / features)
         else:
-            shrunk = min(1, CLIP / (length * features))
+            shrunk = min(1.0, CLIP / float(length * features))
         flat = shrunk * np.append(residual, np.outer(residual, x))
         total += flat, np.abs(flat)
     return total / settings.batch_size
