@@ -143,7 +143,7 @@ def test_two_rounds_of_secure_sums_are_those_of_a_computation_by_hand(
     models = [sites.initial]
     found = sites.run(rounds=ROUNDS, models=models)
 
-    batch, counts = config.batch_size, np.asarray(data.split.num_train)[0]
+    batch, counts = int(config.batch_size or 0), np.asarray(data.split.num_train)[0]
     assert counts.max() < batch
     bound = CLIP / batch
     std = multiplier() * bound / math.sqrt(CLIENTS - COLLUDERS)
