@@ -54,9 +54,11 @@ def promised_std(sites: Sites) -> float:
     return float(multiplier * sites.policy.config.l2_norm_clip)
 
 
-def uploads(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
+def uploads(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> dict[tuple[int, int], Any]:
     """What each site adds to the sum, by round and site: a colluder knows its own."""
-    noted: dict[int, Any] = {}
+    noted: dict[tuple[int, int], Any] = {}
 
     def note(site: Any, *told: Any, **named: Any) -> Any:
         numbers, record = answer(site, *told, **named)

@@ -86,9 +86,9 @@ def gradient(
         residual = weights[label] * (chances / chances.sum() - np.eye(10)[label])
         length, features = np.linalg.norm(residual), math.sqrt(1 + x @ x)
         if settings.separate_clips:  # |residual| <= 1 and |(x, 1)| <= C
-            shrunk = min(1, 1 / length) * min(1, CLIP / features)
+            shrunk = min(1.0, 1 / float(length)) * min(1.0, CLIP / features)
         else:
-            shrunk = min(1, CLIP / (length * features))
+            shrunk = min(1.0, CLIP / float(length * features))
         flat = shrunk * np.append(residual, np.outer(residual, x))
         total += flat, np.abs(flat)
     return total / settings.batch_size
@@ -143,7 +143,7 @@ def test_two_rounds_of_secure_sums_are_those_of_a_computation_by_hand(
     models = [sites.initial]
     found = sites.run(rounds=ROUNDS, models=models)
 
-    batch, counts = config.batch_size, np.asarray(data.split.num_train)[0]
+    batch, counts = int(config.batch_size or 0), np.asarray(data.split.num_train)[0]
     assert counts.max() < batch
     bound = CLIP / batch
     std = multiplier() * bound / math.sqrt(CLIENTS - COLLUDERS)
