@@ -179,7 +179,7 @@ def test_what_malloc_keeps_is_given_back() -> None:
 def test_noise_is_drawn_after_the_training_so_that_a_round_holds_no_copy_of_it() -> (
     None
 ):
-    """Of 7.9 copies of the weights, beside the model's, one was noise drawn before."""
+    """It held 5.9 copies of the weights beside the model, one of them noise."""
     width = 100_000
 
     def init(key: jax.Array, batch: jax.Array) -> tuple[dict, dict]:
@@ -191,4 +191,4 @@ def test_noise_is_drawn_after_the_training_so_that_a_round_holds_no_copy_of_it()
     program = federation.build([tiny()], TINY, model=Model(init, apply))
     memory = module.Trainer(program).lower().compile().memory_analysis()
     copies = memory.temp_size_in_bytes / (4 * 5 * width)
-    assert copies < 7, copies
+    assert copies < 5.5, copies
