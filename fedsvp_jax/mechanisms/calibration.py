@@ -104,7 +104,7 @@ def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
     leaves): the root finder cannot be traced.
     """
     solved = analytic_multiplier(config.epsilon, config.delta)
-    return dataclasses.replace(config, analytic_multiplier=np.float32(solved))
+    return dataclasses.replace(config, analytic_multiplier=np.float32(solved))  # type: ignore[arg-type]
 
 
 def check_calibration(config: MechanismConfig, *, has_analytic: bool = True) -> None:
