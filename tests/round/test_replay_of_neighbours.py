@@ -595,7 +595,11 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any], str]] = {
     "record clip": (noise, "clip_into_ball", _unclipped, RECORDS_OF, "moved"),
     "query clip": (noise, "clip_into_ball", _unclipped, QUICK[3], "moved"),
     "public": (*ALL_PUBLIC[:3], QUICK[3], "public"),
-    "overflow": (noise, "clip_into_ball", _overflows, QUICK[0], "finite"),
+    "overflow": (
+        *(noise, "clip_into_ball", _overflows),
+        QUICK[0] | {"relation": "add_remove"},  # replaced, it overflows in both worlds
+        "finite",
+    ),
     "adaptive clip": (dp_fedavg, "adapted_clip", _faster, QUICK[6], "clip"),
 }
 
