@@ -171,9 +171,9 @@ BUGS = {
         "gaussian-attribute_records-private_record",
     ),
     "a share of the cohort's noise is divided by K − h, not by its root": Bug(
-        clipping,
-        "root_sharers",
-        lambda right, config: right(config) ** 2,
+        noise,  # the account follows `root_sharers`, so a fault there is no lie
+        "add_gaussian_noise",
+        _told(std=lambda its: its.std / 3),  # √(K − h) there
         "nbafl-update_clip-shared_noise",
     ),
     "the noise that colluders know is counted against them": Bug(
