@@ -107,9 +107,15 @@ def read_policy(folder: pathlib.Path, table: AnyPath | None = None) -> Policy:
     """The policy that a folder of `propose` states, for the owner of a table.
 
     Raises:
-      OSError, ValueError: a file is missing or damaged, or of another version.
+      OSError, ValueError: a file is missing or damaged, or of another version, or
+        promises nothing.
     """
     arguments = read_json(folder / _SETTINGS)
+    if arguments["config"].get("total_epsilon") is None:
+        raise ValueError(
+            f"{folder / _SETTINGS} promises no total_epsilon, so nothing ends what "
+            "a hospital spends; `fedsvp site propose` writes one"
+        )
     arguments["config"]["schema"] = os.path.abspath(folder / _SCHEMA)
     arguments["config"]["data_dir"] = table and os.path.abspath(table)
     return policy_of(json.dumps(arguments, sort_keys=True))

@@ -321,6 +321,7 @@ def test_the_folder_holds_no_code_and_no_place_of_the_coordinators_records(
         {"plugin": "/tmp/code.py"},
         {"noise_examples_scale": 1e6},
         {"epsilon": 8.0},
+        {"total_epsilon": None},
     ],
     ids=str,
 )
