@@ -198,6 +198,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays, self.sums, self.last_round = initial, list[Arrays](), 0
         self._policy, settings = policy, policy.training
+        self._is_open = False  # a round was begun, and its sum is not here yet
         self._optimizer, self._folder = None, folder
         if not averages(settings):
             self._optimizer = server_optimizer(settings).init(initial)
@@ -228,7 +229,18 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         return super().configure_fit(server_round, parameters, manager)
 
     def _begin(self, _: int) -> dict[str, Any]:
-        """What a round's clients are told; the round counts from now on."""
+        """What a round's clients are told; the round counts from now on.
+
+        Raises:
+          RuntimeError: the round before, of this server, opened no sum.
+        """
+        if self._is_open:
+            raise RuntimeError(
+                f"round {self.last_round} opened no sum, though its sites may have "
+                "spent it: nodes left, or refused (their own consoles say why). When "
+                "they are in order, start again; the next round is played"
+            )
+        self._is_open = True
         self.last_round += 1
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
@@ -249,6 +261,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         numbers = [
             np.rint(np.float64(leaf) * count).astype(np.int64) for leaf in average
         ]
+        self._is_open = False
         self._keep(count, numbers)
         self._move(count, numbers)
         return ndarrays_to_parameters(self.arrays), {}

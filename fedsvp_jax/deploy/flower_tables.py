@@ -5,6 +5,7 @@ has `--node-config 'log="…"'`, with `witness="…"` where that lies elsewhere.
 """
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,8 @@ from fedsvp_jax.deploy.answer import Arrays, Trained
 from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, SumWorkflow
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.site import Site
+
+_log = logging.getLogger(__name__)
 
 
 def client_app(
@@ -62,7 +65,7 @@ server = ServerApp()
 
 @server.main()
 def main(grid: Grid, context: Context) -> None:
-    """Runs the rounds that are left, and writes the model.
+    """Runs the rounds that are left, and writes the model of the sums that it opened.
 
     The folder's `rounds` holds the sum of every round, public as the model is: with
     them a server that was killed goes on.
@@ -78,6 +81,10 @@ def main(grid: Grid, context: Context) -> None:
     DefaultWorkflow(fit_workflow=workflow)(
         grid, LegacyContext(context, config, strategy)
     )
-    model = first.trained_model(strategy.arrays, strategy.last_round)
+    opened = len(strategy.sums)
+    _log.warning("sums opened: %d of %d rounds", opened, strategy.last_round)
+    if strategy.last_round > opened == 0:
+        raise RuntimeError("no round opened a sum, so there is no model")
+    model = first.trained_model(strategy.arrays, opened)
     schema = first.policy.training.declared()
     dataclasses.replace(model, schema=schema).save(folder / "model.safetensors")

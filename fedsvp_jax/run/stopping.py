@@ -21,7 +21,7 @@ class Stopped(KeyboardInterrupt):
 
 def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
     """A signal's handler for work that saves nothing before it ends."""
-    raise Stopped(number, "between two steps; what was not saved yet is lost")
+    raise Stopped(number, "between two steps, where what was not saved is lost")
 
 
 class StopRequests:

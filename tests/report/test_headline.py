@@ -123,7 +123,7 @@ def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     old = {name: SCORES[name] for name in SCORES if name != "verdict"}
     told = headline.filled("quality", {"test_scores": old | weak})
     assert told.startswith("Not shown to be better than guessing: AUC 0.690")
-    assert "this is poor discrimination" in told
+    assert "discrimination" not in told  # of 7 rows .875 (.418 to .982) is no scale's
     ruled = {"verdict": "as the rule says"}
     told = headline.filled("quality", {"test_scores": SCORES | ruled})
     assert told.startswith("As the rule says: AUC 0.900")

@@ -147,7 +147,7 @@ def test_kept_limits_are_flops_or_bytes_by_hand() -> None:
             limit = max(products, moved)
             assert row["limit_seconds"] == pytest.approx(limit, rel=1e-6)
         assert row["limit_seconds"] >= moved
-        if row["round_cycles"] is not None:
+        if row["limit_share"] is not None:
             share = row["limit_seconds"] * device.clock / row["round_cycles"]
             assert row["limit_share"] == pytest.approx(share, rel=1e-4)
             assert f"{share:.2g}" == f"{float(printed['limit ÷ round']):.2g}"
