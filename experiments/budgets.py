@@ -42,8 +42,14 @@ def begin(
     make_folder(path.parent)
     with open(path, "a+", opener=functools.partial(os.open, mode=0o600)) as file:
         file.seek(0)
-        lines = map(json.loads, filter(str.strip, file))  # one may be deleted by hand
-        budgets = [line for line in lines if names & {*line["records"]}]
+        lines = [*filter(str.strip, file)]  # one may be deleted by hand
+        try:
+            budgets = [b for b in map(json.loads, lines) if names & {*b["records"]}]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"{path} is damaged, so nobody sees whether the records have a budget: "
+                "mend or delete its line"
+            ) from error
         if budgets and not again and not site.path.exists():
             values = {"budgets": budgets, "records": records, "path": path}
             raise ValueError(messages.filled("budgets.txt", **values))

@@ -30,6 +30,7 @@ import functools
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import time
 from typing import Any
@@ -121,6 +122,10 @@ def _node(words: list[str], values: Any) -> None:
     from fedsvp_jax.deploy import tables
 
     client = tables.table_client(values.log, witness=_WITNESS.value)
+    if shutil.which("flower-supernode") is None:
+        raise ValueError(
+            "flower-supernode is not installed: pip install 'fedsvp_jax[flower]'"
+        )
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
     places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
     node = ("flower-supernode", *words, "--node-config", places)

@@ -78,7 +78,7 @@ def make_nbafl(config: MechanismConfig) -> base.Mechanism:
     base_bound = clipping.bound
     if config.clip.granted:
         clipping = clipping._replace(
-            bound=lambda num_examples: base_bound(config.min_num_examples)  # type: ignore[arg-type]
+            bound=lambda num_examples: base_bound(config.min_num_examples)
         )
 
     def server(

@@ -48,7 +48,6 @@ class Entry(NamedTuple):
 
 
 _REGISTRY: dict[str, Entry] = {}
-# Of these the source's formula was not to be had, so that ours stands for it.
 
 
 def register_mechanism(

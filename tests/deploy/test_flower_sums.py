@@ -105,6 +105,25 @@ def test_a_server_names_the_sites_that_it_waits_for(
     ]
 
 
+@pytest.mark.hole
+def test_a_server_begins_no_round_after_one_that_opened_no_sum(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """It went on, and a user's hospitals spent ε = 8 of 8 for an untrained model."""
+    manager = SimpleClientManager()
+    monkeypatch.setattr(manager, "num_available", lambda: 4)
+    monkeypatch.setattr(
+        manager, "sample", lambda num_clients, **_: [None] * num_clients
+    )
+    server = SumStrategy(policy(**SUMS), model(), tmp_path)
+    server.configure_fit(1, None, manager)
+    with pytest.raises(RuntimeError, match="round 1 opened no sum"):
+        server.configure_fit(2, None, manager)
+    again = SumStrategy(policy(**SUMS), model(), tmp_path)  # the same `flwr run`
+    again.configure_fit(1, None, manager)
+    assert again.last_round == 2
+
+
 STEPS = {
     "learning_rate": 0.5,
     "learning_rate_schedule": "cosine",

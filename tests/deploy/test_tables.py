@@ -14,6 +14,7 @@ import pytest
 from commands import Ended, assert_sentence, command, typed
 from deployed import example
 
+from experiments import budgets
 from fedsvp_jax.deploy import Client, Refused, Site, tables
 from fedsvp_jax.deploy.policy import protocol
 from fedsvp_jax.federation import loading
@@ -99,6 +100,23 @@ def test_a_second_budget_of_a_table_is_seen(
 
 
 @pytest.mark.hole
+def test_a_damaged_list_of_budgets_is_named(
+    dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was JSON's own error, without the file's name."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "fedsvp_jax").mkdir()
+    file = tmp_path / "fedsvp_jax" / "budgets.jsonl"
+    file.write_text('{"log": \n')
+    table = str(dealt / "hospital-0.csv")
+    policy = tables.read_policy(dealt / "federation", table)
+    client = tables.table_client(tmp_path / "log", policy)
+    with pytest.raises(ValueError, match=r"budgets\.jsonl is damaged"):
+        budgets.begin(client.site, client.begin, [table], again=False)
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.hole
 def test_a_sites_page_is_in_the_words_of_a_simulations(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -181,6 +199,17 @@ def test_a_node_that_cannot_answer_says_so_at_its_start(
     """A wrong path was shown at the server alone, with the verb `init`."""
     ended = command("experiments.site", "node", f"--log={tmp_path / 'absent'}")
     assert_sentence(ended, "begins it once, by fedsvp site join or init")
+
+
+@pytest.mark.hole
+def test_a_node_without_flower_says_what_to_install(
+    dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was: No such file or directory."""
+    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ended = command("experiments.site", "node", f"--log={tmp_path / 'log'}")
+    assert_sentence(ended, "pip install 'fedsvp_jax[flower]'")
 
 
 @pytest.mark.hole

@@ -88,3 +88,11 @@ def test_the_table_of_hospitals_has_the_means_of_the_rows_that_are_kept() -> Non
             half = stats.t.ppf(0.975, len(areas) - 1) * stats.sem(areas)
             written = f"{areas.mean():.3f} ± {half:.3f} ({losses.mean():.2f})"
             assert cell.strip() == written.replace("0.", ".")
+
+
+@pytest.mark.hole
+def test_the_start_page_says_what_the_study_found() -> None:
+    study = (ROOT / "experiments/studies/reproduction/README.md").read_text()
+    (cells, within) = re.findall(r"of the (\d+) published cells; (\d+) agree", study)[0]
+    start = " ".join((ROOT / "docs" / "index.md").read_text().split())
+    assert f"None of the papers' {cells} accuracies" in start and within == "0"
