@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
 from . import arithmetic, measure, workloads
@@ -228,6 +229,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     device, is_sweep = DEVICES[device_name], name == workloads.SWEEP
     trainer = measure.make_trainer(
         workloads.of_name("W2" if is_sweep else name)[index],
+        Placement(rounds_per_call=2),  # one alone has no loop
         target=target.named_target(device.platform, device.memory),
         num_seeds=25 if is_sweep else 1,
     )

@@ -25,12 +25,12 @@ _SMALL_BYTES = 2**27
 # short beside the wait for one another, with more than fit the room memory costs more.
 _LEAST_APART = 2**20
 _ROOM_APART = 2**32
-_GRAPHS = "xla_gpu_enable_command_buffer"
-# XLA's own choice with loops and convolutions.
-_IN_GRAPHS = (
-    "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE,"
-    "CONVOLUTION"
-)
+_GRAPHS: dict[str, str | bool] = {
+    # XLA's own choice with loops and convolutions.
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
+    "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE,CONVOLUTION",
+    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+}
 
 
 class Parallelism(NamedTuple):
@@ -110,12 +110,12 @@ class Target:
         """XLA's options for the rounds; XLA_FLAGS, which names the same one, wins.
 
         A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one
-        kernel after another at the host's word.
+        kernel after another at the host's word. In a graph kernels wait only for those
+        whose results they read.
         """
-        is_named = _GRAPHS in os.environ.get("XLA_FLAGS", "")
-        return (
-            {_GRAPHS: _IN_GRAPHS} if self.platform == "cuda" and not is_named else None
-        )
+        flags = os.environ.get("XLA_FLAGS", "")
+        named = {name: value for name, value in _GRAPHS.items() if name not in flags}
+        return named if self.platform == "cuda" else None
 
     def parallelism(
         self,

@@ -132,16 +132,16 @@ class Trainer:
             cells,
             data,
             self._device_index,
-            jnp.int32(first_round),
-            jnp.int32(num_rounds),
+            np.int32(first_round),
+            np.int32(num_rounds),
         )
         if not self._has_run:
             # jit keeps the program, so the call below finds it.
             self._compiled.lower(*arguments).compile()
             give_back_freed()
             self._has_run = True
-        state, metrics = self._compiled(*arguments)
-        host = jax.device_get(metrics)
+        state, metrics, words = self._compiled(*arguments)
+        host = jax.device_get(metrics) if words is None else _split(words, metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
 
     def arguments(self) -> tuple[Any, ...]:
@@ -176,6 +176,30 @@ def _chosen(placement: Placement, program: Program) -> Placement:
     return dataclasses.replace(placement, num_devices=num_devices)
 
 
+def _joined(metrics: RoundMetrics) -> Array:
+    """(words,) uint32: the leaves one after another, which a host fetches at once."""
+
+    def words(leaf: Array) -> Array:
+        if leaf.dtype == jnp.bool_:
+            return leaf.ravel().astype(jnp.uint32)
+        return jax.lax.bitcast_convert_type(leaf.ravel(), jnp.uint32)
+
+    return jnp.concatenate([words(leaf) for leaf in jax.tree.leaves(metrics)])
+
+
+def _split(words: Array, metrics: RoundMetrics) -> RoundMetrics:
+    """The metrics as numpy, from what `_joined` made of them."""
+    leaves, structure = jax.tree.flatten(metrics)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    parts = np.split(np.asarray(words), ends[:-1])
+
+    def of_words(part: np.ndarray, leaf: Array) -> np.ndarray:
+        values = part.astype(bool) if leaf.dtype == bool else part.view(leaf.dtype)
+        return values.reshape(leaf.shape)
+
+    return jax.tree.unflatten(structure, map(of_words, parts, leaves))
+
+
 @lru_cache(maxsize=8)
 def _jitted(
     model: Model,
@@ -197,6 +221,10 @@ def _jitted(
     del shapes
     mesh = placement.mesh()
 
+    def fetched(metrics: RoundMetrics) -> Array | None:
+        is_at_once = target.platform != "cpu" and mesh.size == 1
+        return _joined(metrics) if is_at_once else None
+
     def start(cells: Cell, example: Array) -> ServerState:
         return jax.lax.map(partial(initial_state, model, plan, example), cells)
 
@@ -207,7 +235,7 @@ def _jitted(
         device_index: Array,
         first_round: Array,
         num_rounds: Array,
-    ) -> Advanced:
+    ) -> tuple[ServerState, RoundMetrics, Array | None]:
         devices = lanes.Devices(placement.num_devices, device_index[0])
 
         # Inlined, so the program stays the same; the loop reuses the shapes' trace.
@@ -241,6 +269,12 @@ def _jitted(
             results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
             return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
 
+        if rounds_in_program == 1 and plan.known_trips:
+            with jax.named_scope("rounds"):
+                state, rows = one_round(state, first_round)
+            metrics = jax.tree.map(lambda row: row[None], rows)
+            return state, metrics, fetched(metrics)
+
         shapes = jax.eval_shape(one_round, state, first_round)[1]
         buffers = jax.tree.map(
             lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
@@ -256,14 +290,15 @@ def _jitted(
             return state, jax.tree.map(written, carry[1], rows)
 
         with jax.named_scope("rounds"):
-            return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
+            state, metrics = jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
+        return state, metrics, fetched(metrics)
 
     common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
     divided = jax.shard_map(
         rounds,
         mesh=mesh,
         in_specs=(_BY_CELL, _BY_CELL, *common),
-        out_specs=(_BY_CELL, _BY_ROUND),
+        out_specs=(_BY_CELL, _BY_ROUND, _EVERYWHERE),
         check_vma=False,
     )
     return (
@@ -277,6 +312,7 @@ def _jitted(
             out_shardings=(
                 NamedSharding(mesh, _BY_CELL),
                 NamedSharding(mesh, _BY_ROUND),
+                NamedSharding(mesh, _EVERYWHERE),
             ),
             compiler_options=target.compiler_options,
         ),

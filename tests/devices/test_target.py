@@ -172,7 +172,8 @@ def test_a_gpus_options_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -
     assert named_target("cpu").compiler_options is None
     assert named_target("tpu").compiler_options is None
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
-    assert named_target("cuda").compiler_options is None
+    kept = named_target("cuda").compiler_options
+    assert kept == {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 
 
 def test_flags_that_docs_name_for_equal_bytes_are_the_compilers() -> None:
