@@ -43,9 +43,18 @@ def _git(*words: str) -> str | None:
 
 
 def command() -> str:
-    """This process's command, as a user would type it; folders by their last name."""
-    main = sys.modules["__main__"].__spec__
-    name = sys.argv[0] if main is None else main.name.removesuffix(".__main__")
+    """This process's command, as a user would type it; folders by their last name.
+
+    A process that another one spawned knows its module by the file.
+    """
+    main, file = sys.modules["__main__"].__spec__, pathlib.Path(sys.argv[0])
+    if main is not None:
+        name = main.name.removesuffix(".__main__")
+    elif file.is_relative_to(ROOT):
+        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        name = name.removesuffix(".__main__")
+    else:
+        name = sys.argv[0]
     words = [re.sub(r"(?<==)/.*/", "", word) for word in sys.argv[1:]]
     return shlex.join(["python", "-m", name, *words])
 

@@ -19,7 +19,8 @@ from fedsvp_jax import models
 from fedsvp_jax.devices.target import named_target
 from fedsvp_jax.federation.plan import choose_parallelism
 from fedsvp_jax.round.state import RoundMetrics
-from fedsvp_jax.run.trainer import Trainer
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer, _split
 
 SIZES = st.integers(1, 400)
 
@@ -168,7 +169,7 @@ def test_lanes_idle_where_clients_take_unequal_steps(changes: dict[str, Any]) ->
 @pytest.mark.hole
 def test_a_gpus_options_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     options = named_target("cuda").compiler_options
-    assert options and "WHILE" in options["xla_gpu_enable_command_buffer"]
+    assert options and "WHILE" in str(options["xla_gpu_enable_command_buffer"])
     assert named_target("cpu").compiler_options is None
     assert named_target("tpu").compiler_options is None
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
@@ -185,6 +186,22 @@ def test_flags_that_docs_name_for_equal_bytes_are_the_compilers() -> None:
         process = start(script, how="-c", XLA_FLAGS=flags + more)
         process.communicate(timeout=600)
         assert (process.returncode == 0) == ends_well
+
+
+def test_what_a_host_fetches_at_once_are_the_metrics_bits() -> None:
+    """Also NaN's, and of one and of several rounds, a loop or none."""
+    target, config = named_target("cuda"), small(**FEDAVG)
+    for rounds in (1, 2):
+        placement = Placement(num_devices=1, rounds_per_call=rounds)
+        trainer = small_trainer(config, placement=placement, target=target)
+        arguments = trainer.initial_state(), trainer.cells, trainer._data
+        index = trainer._device_index
+        _, metrics, words = trainer._compiled(*arguments, index, 0, rounds)
+        assert words is not None
+        assert {leaf.dtype.name for leaf in jax.tree.leaves(metrics)} == {
+            *("bool", "float32", "int32")
+        }
+        chex.assert_trees_all_equal(_split(words, metrics), jax.device_get(metrics))
 
 
 ACCELERATORS = (("cuda", None), ("tpu", None), ("cpu", 2))

@@ -60,7 +60,7 @@ def gathered(trainer: Trainer) -> int:
         leaves = jax.tree.leaves(tree)
         return sum(math.prod(x.shape[axes:]) * x.dtype.itemsize for x in leaves)
 
-    state, metrics = trainer.lower().out_info
+    state, metrics, _ = trainer.lower().out_info
     clients = dataclasses.replace(metrics.clients, client_id=None)
     uploads = size((state.params, state.stats), 1) + size(clients, 3)
     uploads += sum(x.dtype.itemsize for x in jax.tree.leaves(state.mechanism.clients))
