@@ -1,6 +1,11 @@
 """Says what a table can afford: risk, accuracy and AUC by ε and by whom you trust.
 
   fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
+  fedsvp plan --num_clients=54 --num_examples=1192 --schema=schema.toml
+
+The second is for whoever has no rows: --num_examples is of all clients together, and
+--max_num_examples of the largest. All others count as equal, and the rows for the test
+as the schema's test_fraction beside them.
 
 Of DATA.csv only the number of rows of every client, of every person of a [person]
 column, and a column `split` are read, which are public in any case; they are divided as
@@ -62,6 +67,19 @@ _CLIENTS = flags.DEFINE_integer(
     "Clients where no column names them; the rows are dealt evenly.",
     lower_bound=1,
 )
+_EXAMPLES = flags.DEFINE_integer(
+    "num_examples",
+    None,
+    "Training rows of all clients together, in the place of a table.",
+    lower_bound=1,
+)
+_LARGEST = flags.DEFINE_integer(
+    "max_num_examples",
+    None,
+    "Training rows of the largest client, beside --num_examples. Default: an equal "
+    "part.",
+    lower_bound=1,
+)
 _COLLUDERS = flags.DEFINE_integer(
     "colluders",
     1,
@@ -90,6 +108,7 @@ _LABELS = {
     "secure_aggregation": "secure aggregation",
     "trusted_server": "trusted server",
 }
+_STATED = "stated client"  # the column where no table is read
 _NOTHING = "no feature"  # in the place of all columns, where rows are divided
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
@@ -156,6 +175,28 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     return from_table(columns, schema=schema, client=client, name=source)
 
 
+def stated_rows(schema: Any) -> dict[str, np.ndarray]:
+    """What `divided` reads of a table, of clients whose numbers of rows are stated.
+
+    Every row is of a person of its own.
+
+    Raises:
+      ValueError: the numbers do not fit together.
+    """
+    examples, clients = _EXAMPLES.value, _CLIENTS.value
+    largest = _LARGEST.value or -(-examples // clients)
+    sizes = goal.stated_sizes(clients, examples, largest)
+    fraction = schema.test_fraction or 0.2
+    tested = max(1, round(examples * fraction / (1 - fraction)))
+    return {
+        _STATED: np.append(
+            np.repeat(range(clients), sizes), np.arange(tested) % clients
+        ),
+        schema.person or _NOTHING: np.arange(examples + tested),
+        "split": np.repeat(["train", "test"], [examples, tested]),
+    }
+
+
 def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
     """`divided` data with features and classes of the schema's shape."""
     rng = np.random.default_rng(seed)
@@ -188,8 +229,10 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
 
 def main(arguments: Sequence[str]) -> None:
     """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
-    if len(arguments) != 2:
-        raise ValueError("name one CSV file")
+    if len(arguments) - 1 + bool(_EXAMPLES.value) != 1:
+        raise ValueError(
+            "name one table, or state --num_clients and --num_examples in its place"
+        )
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
     areas = sorted(flag_values.numbers("auc", _AUC.value))
     if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
@@ -209,16 +252,21 @@ def main(arguments: Sequence[str]) -> None:
             "below [label], as they are known without the records (a registry, a "
             "publication)"
         )
-    path = pathlib.Path(arguments[1])
-    table, _ = table_file.read_table(path, schema.encoding)
-    for name in (
-        _COLUMN.value or schema.client,
-        schema.person,
-        *(name for name, column in schema.columns.items() if column.width),
-    ):
-        if name not in (None, NOBODY, *table):
-            raise ValueError(f"{path} lacks the column {name}")
-    data = divided(schema, table, _COLUMN.value, str(path))
+    if _EXAMPLES.value:
+        if _COLUMN.value:
+            raise ValueError("client_column is a table's: name the table, or remove it")
+        data = divided(schema, stated_rows(schema), _STATED, "the stated rows")
+    else:
+        path = pathlib.Path(arguments[1])
+        table, _ = table_file.read_table(path, schema.encoding)
+        for name in (
+            _COLUMN.value or schema.client,
+            schema.person,
+            *(name for name, column in schema.columns.items() if column.width),
+        ):
+            if name not in (None, NOBODY, *table):
+                raise ValueError(f"{path} lacks the column {name}")
+        data = divided(schema, table, _COLUMN.value, str(path))
     sizes = goal.training_sizes(data, _CLIENTS.value, True)
     plans = [
         _planned(synthetic(schema, data, _SEED.value, area), epsilons, len(sizes))
@@ -227,7 +275,7 @@ def main(arguments: Sequence[str]) -> None:
     tested = len(data.test_labels)
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
-    document |= {"data": path.stem, "choice": "trust"}
+    document |= {"data": pathlib.Path(data.name).stem, "choice": "trust"}
     document |= {"guessing": max(schema.shares), "test_rows": None}
     print(
         messages.filled(
@@ -237,6 +285,7 @@ def main(arguments: Sequence[str]) -> None:
             better=scores.BETTER,
             worth=functools.partial(_worth, counts=counts),
             tested=tested,
+            stated=bool(_EXAMPLES.value),
             from_records=schema.from_records,
             bought=math.prod(schema.bought),
         )
@@ -342,6 +391,14 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
             swept, rows="synthetic rows that were drawn from the schema"
         )
     (point,) = document["points"]
+    point["noise"] = None
+    if data.schema.unit != "client":
+        point["noise"] = goal.steps(
+            goal.training_sizes(data, num_clients, True),
+            epsilon,
+            _COLLUDERS.value if trust == "secure_aggregation" else None,
+            data.rows_per_person or 1,
+        ).noise
     point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
     return document
 

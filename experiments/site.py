@@ -35,7 +35,6 @@ import subprocess
 import time
 from typing import Any
 
-import numpy as np
 from absl import flags
 
 from fedsvp_jax.run import plugin
@@ -70,13 +69,8 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.deploy import tables
 
-    clients, largest = values.num_clients, values.max_num_examples
-    single = np.array_split(range(values.num_examples - largest), clients - 1)
-    if not 1 <= len(single[-1]) <= len(single[0]) <= largest:
-        raise ValueError(
-            f"num_examples must be those of all {clients} sites together, of which one "
-            f"has max_num_examples = {largest}, got {values.num_examples}"
-        )
+    clients = values.num_clients
+    sizes = goal.stated_sizes(clients, values.num_examples, values.max_num_examples)
     defaults = {
         "dataset": "csv",
         "client_column": "none",
@@ -86,7 +80,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     }
     command.default_settings(values, defaults)
     schema = read_schema(pathlib.Path(values.schema))
-    rows = tables.blank_rows(schema, [largest, *map(len, single)])
+    rows = tables.blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)

@@ -240,8 +240,10 @@ class Schema(Settings):
         )
 
 
-def as_read(schema: Schema, name: str) -> list[str]:
+def as_read(schema: Schema, name: str) -> dict[str, str]:
     """The entries of a marked column, or of the label, that are as the records said.
+
+    Beside `bounds` stands which of them: low, high, or low and high.
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
     bound is as the records said within 1 % of their range, unless it is 0.
@@ -251,26 +253,29 @@ def as_read(schema: Schema, name: str) -> list[str]:
     )
     texts = [text for text in column.values if text != OTHERS]
     if " ".join(sorted(texts)).lower() in _OF_FORMS:
-        return []
+        return {}
     mark, key = column.from_data, "classes" if name == schema.label else "values"
     if isinstance(mark, tuple):
         extremes = [end for end in mark[:2] if not isinstance(end, str)]
         codes = [f"{end:g}" for end in extremes]
         near = [
-            end and abs(end - extreme) <= np.ptp(extremes) / 100
-            for end, extreme in zip(column.bounds, extremes, strict=False)
+            side
+            for side, end, extreme in zip(
+                ("low", "high"), column.bounds, extremes, strict=False
+            )
+            if end and abs(end - extreme) <= np.ptp(extremes) / 100
         ]
         parts = {
             key: {*mark, OTHERS} == {*texts, OTHERS}
             or (bool(texts) and codes == [texts[0], texts[-1]]),
-            "bounds": any(near) and column.bounds != (0, 1),
+            "bounds": " and ".join(near) if column.bounds != (0, 1) else "",
             "log": column.log,
             "fill": mark[2:] == (column.fill,),
         }
     else:
         is_filled = column.fill is not None and not schema.bounds_draws
         parts = {key: column.type == "category", "fill": is_filled}
-    return [name for name, holds in parts.items() if holds]
+    return {name: str(holds) for name, holds in parts.items() if holds}
 
 
 def read_schema(path: Path) -> Schema:
