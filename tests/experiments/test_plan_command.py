@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pathlib
+import types
 from typing import Any
 
 import numpy as np
@@ -220,9 +221,11 @@ def test_a_plan_without_a_table_is_of_stated_numbers_of_rows(
     monkeypatch.setattr(write, lambda *_: [])
     stated = ["--num_clients=4", "--num_examples=400", "--max_num_examples=161"]
     line = ["plan", f"--schema={tmp_path}/a.toml", "--auc=.8", "--total_epsilon=3"]
-    flags.DEFINE_string("output_dir", str(tmp_path / "plan"), "")
     flags.FLAGS.unparse_flags()
-    plan.main(flags.FLAGS([*line, *stated]))
+    arguments = flags.FLAGS([*line, *stated])
+    folder = types.SimpleNamespace(FLAGS=types.SimpleNamespace(output_dir=tmp_path))
+    monkeypatch.setattr(plan, "flags", folder)
+    plan.main(arguments)
     sizes = np.bincount(seen[0].train_writers)
     assert sizes.tolist() == [161, 80, 80, 79] and seen[0].rows_per_person == 1
     told = capsys.readouterr().out

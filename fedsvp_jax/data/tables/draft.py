@@ -104,6 +104,9 @@ def proposed(
                 name, column, notation, f"{source}: column {name}"
             )
             notes[f"columns.{name}"] = [note]
+    repeated = dependences.repetitions(features, schema_columns, notation)
+    for name, note in repeated.items():
+        notes[f"columns.{name}"].append(note)
     with files.collected(faults):
         if client is not None:
             at = f"{source}: column {client}"

@@ -423,7 +423,8 @@ def test_columns_that_tell_the_class_are_noted() -> None:
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     assert notes == {
-        "columns.type1": "binary: 0 or 1",
+        "columns.type1": 'binary: 0 or 1; type tells the same: type = "drop" leaves '
+        "type1 out",
         "columns.white": "binary: 0 or 1",
         "columns.almost white": "binary: 0 or 1",
         "columns.weight": "6.2 % of the cells are missing",
@@ -432,6 +433,50 @@ def test_columns_that_tell_the_class_are_noted() -> None:
         'type = "drop"',
         "columns.rare": "binary: 0 or 1",
     }
+
+
+def test_columns_that_repeat_another_are_noted_with_it() -> None:
+    """Indicators beside their category, complements, other units passed in silence."""
+    rng = np.random.default_rng(5)
+    stage, sex = rng.choice(["I", "II", "III"], 300), rng.choice(["F", "M"], 300)
+    weight = rng.normal(70, 12, 300).round(1)
+    weight[rng.random(300) < 0.1] = np.nan
+    dose = rng.integers(0, 10, 300)
+    table = {
+        "stage_I": (stage == "I").astype(int),
+        "stage": stage,
+        "stage again": [f"grade {text}" for text in stage],
+        "late": np.where(stage == "III", "yes", "no"),
+        "female": (sex == "F").astype(int),
+        "sex": sex,
+        "male": (sex == "M").astype(int),
+        "weight": weight,
+        "pounds": (weight / 0.4536).round(),
+        "lost": -weight,
+        "filled": np.nan_to_num(weight, nan=70),  # tells less, and is no copy
+        "height": rng.normal(170, 9, 300).round(1),
+        "dose": dose,
+        "dosed": (dose > 0).astype(int),  # no linear function
+        "squared": dose**2,
+        "rare": np.arange(300) == 7,  # by chance in one stage alone
+        "died": rng.choice(["no", "yes"], 300),
+    }
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    repeated = {
+        name: note.partition(" tells the same: ")[0].rpartition("; ")[2]
+        for name, note in notes.items()
+        if "tells the same" in note
+    }
+    assert repeated == {
+        "columns.stage_I": "stage",
+        "columns.stage again": "stage",
+        "columns.late": "stage",
+        "columns.sex": "female",
+        "columns.male": "female",
+        "columns.pounds": "weight",
+        "columns.lost": "weight",
+    }
+    assert 'female tells the same: type = "drop" leaves sex out' in notes["columns.sex"]
 
 
 def test_a_class_that_may_be_no_class_is_noted_and_a_listed_one_is_a_class() -> None:
