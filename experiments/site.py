@@ -1,13 +1,8 @@
 """A site of a real federation: what it promises, and its log, which is begun once.
 
-Of a federation over tables, whose sums nobody sees the parts of (docs/deploy.md),
-`propose` writes the FOLDER that `flwr run` takes, by the defaults of --goal=proved. It
-needs no record: K hospitals have N training rows together and M at most. Each hospital
-gets the folder, and `join` begins its log of its own table. `node` verifies log and
-table, and runs Flower's node on them; it starts again where the node ends, as it does
-when the server is away. `test` scores a model of this federation on the rows of that
-table that were kept out of the training; what it prints stays there. `init` begins the
-log of a site whose training is its own.
+Of a federation over tables, whose sums nobody sees the parts of (docs/deploy.md), the
+coordinator says `propose`, and each hospital `join`, `node` and `test`; a site whose
+training is its own says `init`. `fedsvp site VERB --help` is of a verb alone.
 
 Every log is a budget of its own. Logs that were begun on this machine of a table's
 path or content are listed in your account's folder, and another one needs --again.
@@ -32,6 +27,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import time
 from typing import Any
 
@@ -61,6 +57,17 @@ _USAGE = {
     "test": "MODEL --log=FILE [--witness=FOLDER]",
     "init": "--log=FILE --num_examples=N --min_num_examples=M\n"
     "      [--witness=FOLDER] [--records=FILE] [--again] [SETTINGS]",
+}
+_ABOUT = {
+    "propose": "Writes the FOLDER that `flwr run` takes, by the defaults of "
+    "--goal=proved.\nIt needs no record: K hospitals have N training rows together and "
+    "M at most.\nEach hospital gets the folder.",
+    "join": "Begins the log of a hospital's own table, by the FOLDER of `propose`.",
+    "node": "Verifies log and table, and runs Flower's node on them.\nIt starts again "
+    "where the node ends, as it does when the server is away.",
+    "test": "Scores a model of the federation on the rows of the table that were kept "
+    "out of\nthe training; what it prints stays there.",
+    "init": "Begins the log of a site whose training is its own.",
 }
 _PAUSE = 10  # seconds before a node is started again
 
@@ -155,18 +162,22 @@ def _begin(folder: list[str], values: Any) -> None:
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 
+def _reads(verb: str) -> set[str]:
+    """The flags that a verb reads; a flag of its usage is not among the settings."""
+    of_usage, takes, but = _USAGE[verb].partition("[SETTINGS")
+    fields = dataclasses.fields(plugin.config_class())
+    settings = {"config", *(field.name for field in fields)} if takes else set()
+    reads = settings - {*re.findall(r"\w+", but)}
+    return reads | {*re.findall(r"--(\w+)", of_usage)}
+
+
 def _check_flags(verb: str, values: Any) -> None:
     """Raises ValueError: a flag that the verb needs is absent, or one is not read."""
-    usage = _USAGE[verb]
-    needed = re.findall(r" --(\w+)=", " " + usage)
+    needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
     if absent := [f"--{name}" for name in needed if not values[name].value]:
         raise ValueError(f"state {' and '.join(absent)}")
-    fields = dataclasses.fields(plugin.config_class())
-    settings = {"config", *(field.name for field in fields)}
-    by_verb = {verb: {*re.findall(r"--(\w+)", text)} for verb, text in _USAGE.items()}
-    _, takes, but = usage.partition("[SETTINGS")
-    reads = by_verb[verb] | (settings - {*re.findall(r"\w+", but)} if takes else set())
-    unread = sorted(settings.union(*by_verb.values()) - reads)
+    settings = {field.name for field in dataclasses.fields(plugin.config_class())}
+    unread = sorted(settings.union(*map(_reads, _USAGE)) - _reads(verb))
     if typed := [f"--{name}" for name in unread if values[name].present]:
         raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
 
@@ -193,5 +204,10 @@ def main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     command.define_settings()
-    usage = [f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()]
-    command.run(main, "\n".join([__doc__, *usage]), takes_arguments=True)
+    usage = {verb: f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()}
+    verb = sys.argv[1] if sys.argv[1:] and sys.argv[1] in usage else ""
+    purpose = "\n".join([__doc__, *usage.values()])
+    if verb:
+        purpose = f"{_ABOUT[verb]}\n\n{usage[verb]}"
+    described = _reads(verb) | {"plugin"} if verb else None
+    command.run(main, purpose, takes_arguments=True, described=described)

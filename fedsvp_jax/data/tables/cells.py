@@ -55,15 +55,16 @@ def column_of(values: Any, source: str) -> pa.ChunkedArray:
     try:
         is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
         array = values if is_arrow else pa.array(values, from_pandas=True)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        if isinstance(array.type, pa.BaseExtensionType):  # as of pandas' Period
+            raise pa.ArrowInvalid("its storage has another meaning")
     except (pa.ArrowException, ValueError):  # cells of several types
         if np.ndim(next(iter(values))):
             raise ValueError(_HOLDS_ARRAYS.format(source)) from None
         array = pa.array([_text(value) for value in values], pa.string())
     column = pa.chunked_array([array]) if isinstance(array, pa.Array) else array
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
     if pa.types.is_nested(kind):
         raise ValueError(_HOLDS_ARRAYS.format(source))
     if pa.types.is_duration(kind):

@@ -90,8 +90,6 @@ def load_rows(
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    if not len(next(iter(columns.values()))):
-        raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
         name: cells.texts(column)
