@@ -1,21 +1,21 @@
 """Columns of a table that tell the class, and those that repeat another."""
 
-import itertools
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from scipy import special
 
 from fedsvp_jax.data.tables import cells
 from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import SchemaColumn
 
 _FEW = 10  # values of a column that is compared with others
-_CHANCE = 1e-4  # of rows that agree although one column tells nothing of the other
-_MOST_CODES = 200  # values of a column that another may be a function of
-_ROUNDED = 0.05  # standard deviations, between units that were rounded apart
-_SAMPLE = 1000  # rows by which most pairs of columns are told apart
+_CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
+_CELLS = 2**21  # of features that are compared with one another
+_ROUNDED = 5e-4  # of the squares, between units that were rounded apart
+_FEWEST = 5  # rows that differ from most others; fewer agree by chance
+_FREE = 30  # rows beside as many as features, which fit anything
+_RANK = 1e-4
 
 
 def notes(
@@ -59,76 +59,42 @@ def repetitions(
 ) -> dict[str, str]:
     """What to ask of columns that are linear in the features of another, by name.
 
-    So is a column with one value for each category of another, or for each of its two
-    values: an indicator, its complement, a category written twice. So is a number in
-    another unit. Of two that tell the same the later is named.
+    So is an indicator of a category, its complement, a category written twice, and a
+    number in another unit: least squares explain it. Of two that tell the same the
+    later is named. A large table is sampled.
 
     Args:
       features: (rows,) each.
       declared: the draft of each.
       notation: of the numbers.
     """
-    codes: dict[str, np.ndarray] = {}
-    scores: dict[str, np.ndarray] = {}
-    for name, column in features.items():
-        kind = declared[name]
-        if kind.width and cells.num_distinct(column) <= _MOST_CODES:
-            codes[name] = cells.distinct(column)[1]
-        if kind.width and kind.type != "category":
-            numbers = cells.values_of(column, kind.type, notation, kind.form)
-            numbers /= np.nanmax(np.abs(numbers), initial=1)  # for their squares
-            numbers -= np.nanmean(numbers)
-            if spread := np.nanstd(numbers):
-                scores[name] = (numbers / spread).astype(np.float32)
-    sources = {
-        later: earlier
-        for earlier, later in reversed([*itertools.combinations(scores, 2)])
-        if _is_in_another_unit(scores[earlier], scores[later])
-    }
-    firsts = {
-        name: np.unique(of_row, return_index=True)[1]
-        for name, of_row in codes.items()
-        if declared[name].type == "category" or of_row.max() == 1
-    }
-    order = dict(zip(codes, range(len(codes)), strict=True))
-    for source, name in itertools.product(firsts, codes):
-        first, values = firsts[source], codes[name]
-        is_mutual = len(first) == values.max() + 1 and name in firsts
-        if (
-            name not in sources
-            and name != source
-            and (order[source] < order[name] or not is_mutual)
-            and _is_function(values, codes[source], first)
-        ):
-            sources[name] = source
+    names = [name for name in features if declared[name].width]
+    width = sum(declared[name].width for name in names)
+    blocks = []
+    for name in names:
+        kind, column = declared[name], features[name]
+        order = np.random.default_rng(0).permutation(len(column))
+        column = column.take(pa.array(order[: _CELLS // width]))
+        if kind.type == "category":
+            _, codes = cells.distinct(column)
+            block = np.eye(codes.max() + 1)[codes]
+        else:
+            values = cells.values_of(column, kind.type, notation, kind.form)
+            block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
+            block = block / max(np.abs(block).max(), 1)  # for their squares
+        block = block - block.mean(0)
+        blocks.append((block / max(np.abs(block).max(), 1e-9)).astype(np.float32))
+    total = np.array([(block**2).sum() for block in blocks])  # in rows of an extreme
+    tells = np.zeros((len(names), len(names)), bool)
+    for at, block in enumerate(blocks):
+        if len(block) > block.shape[1] + _FREE:
+            basis, size, _ = np.linalg.svd(block, full_matrices=False)
+            basis = basis[:, size > _RANK * size[0]]
+            rest = [((b - basis @ (basis.T @ b)) ** 2).sum() for b in blocks]
+            tells[at] = (rest < _ROUNDED * total) & (total > _FEWEST)
+    sources = tells & (np.triu(tells, 1) | ~tells.T)
     return {
-        name: f'{source} tells the same: type = "drop" leaves {name} out'
-        for name, source in sources.items()
+        name: f'{names[tell.argmax()]} tells the same: type = "drop" leaves {name} out'
+        for name, tell in zip(names, sources.T, strict=True)
+        if tell.any()
     }
-
-
-def _is_in_another_unit(score: np.ndarray, other: np.ndarray) -> bool:
-    """Whether standardised numbers, NaN where missing, are equal or opposite."""
-    return all(
-        (np.isnan(score[rows]) == np.isnan(other[rows])).all()
-        and any(
-            not (np.abs(score[rows] - sign * other[rows]) > _ROUNDED).any()
-            for sign in (1, -1)
-        )
-        for rows in (slice(_SAMPLE), slice(None))
-    )
-
-
-def _is_function(values: np.ndarray, levels: np.ndarray, first: np.ndarray) -> bool:
-    """Whether each level has one value, which by chance would hardly be so.
-
-    Args:
-      values, levels: (rows,) codes from 0.
-      first: (levels,) the first row of each level.
-    """
-    counts = np.bincount(values)
-    surprise = len(values) * special.entr(counts / len(values)).sum() + np.log(_CHANCE)
-    return surprise > len(first) * np.log(len(counts)) and all(
-        (values[first][levels[rows]] == values[rows]).all()
-        for rows in (slice(_SAMPLE), slice(None))
-    )

@@ -453,7 +453,7 @@ def test_columns_that_repeat_another_are_noted_with_it() -> None:
         "weight": weight,
         "pounds": (weight / 0.4536).round(),
         "lost": -weight,
-        "filled": np.nan_to_num(weight, nan=70),  # tells less, and is no copy
+        "filled": np.nan_to_num(weight, nan=70),  # as the draft fills them
         "height": rng.normal(170, 9, 300).round(1),
         "dose": dose,
         "dosed": (dose > 0).astype(int),  # no linear function
@@ -475,6 +475,7 @@ def test_columns_that_repeat_another_are_noted_with_it() -> None:
         "columns.male": "female",
         "columns.pounds": "weight",
         "columns.lost": "weight",
+        "columns.filled": "weight",
     }
     assert 'female tells the same: type = "drop" leaves sex out' in notes["columns.sex"]
 
