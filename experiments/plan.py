@@ -48,6 +48,14 @@ import numpy as np
 from absl import flags
 from scipy import special
 
+from fedsvp_jax import run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.tables import files, table_file
+from fedsvp_jax.data.tables import scores as table_scores
+from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
+from fedsvp_jax.data.tables.table import NOBODY, blank_rows, from_table
+from fedsvp_jax.report import epsilon_page
+
 from . import command, flag_values, goal, messages
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
@@ -108,7 +116,6 @@ _LABELS = {
     "secure_aggregation": "secure aggregation",
     "trusted_server": "trusted server",
 }
-_STATED = "stated client"  # the column where no table is read
 _NOTHING = "no feature"  # in the place of all columns, where rows are divided
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
@@ -128,8 +135,6 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
       shares: of the classes.
       auc: in (1/2, 1).
     """
-    from fedsvp_jax.data.tables import scores as table_scores
-
     rng = np.random.default_rng(0)
     fitted = scores[:_FITTED]
     draws = rng.gumbel(size=fitted.shape)
@@ -159,9 +164,6 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
       client: the column of clients; None: the schema's.
       source: the file, in messages.
     """
-    from fedsvp_jax.data.tables.schema import SchemaColumn
-    from fedsvp_jax.data.tables.table import from_table
-
     names = {
         client or schema.client,
         schema.person,
@@ -173,28 +175,6 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
     schema = dataclasses.replace(schema, columns=nothing, shares=())
     return from_table(columns, schema=schema, client=client, name=source)
-
-
-def stated_rows(schema: Any) -> dict[str, np.ndarray]:
-    """What `divided` reads of a table, of clients whose numbers of rows are stated.
-
-    Every row is of a person of its own.
-
-    Raises:
-      ValueError: the numbers do not fit together.
-    """
-    examples, clients = _EXAMPLES.value, _CLIENTS.value
-    largest = _LARGEST.value or -(-examples // clients)
-    sizes = goal.stated_sizes(clients, examples, largest)
-    fraction = schema.test_fraction or 0.2
-    tested = max(1, round(examples * fraction / (1 - fraction)))
-    return {
-        _STATED: np.append(
-            np.repeat(range(clients), sizes), np.arange(tested) % clients
-        ),
-        schema.person or _NOTHING: np.arange(examples + tested),
-        "split": np.repeat(["train", "test"], [examples, tested]),
-    }
 
 
 def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
@@ -240,11 +220,6 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.data.tables import scores, table_file
-    from fedsvp_jax.data.tables.schema import read_schema
-    from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page
-
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
         raise ValueError(
@@ -252,37 +227,38 @@ def main(arguments: Sequence[str]) -> None:
             "below [label], as they are known without the records (a registry, a "
             "publication)"
         )
-    if _EXAMPLES.value:
+    if examples := _EXAMPLES.value:
         if _COLUMN.value:
             raise ValueError("client_column is a table's: name the table, or remove it")
-        data = divided(schema, stated_rows(schema), _STATED, "the stated rows")
+        largest = _LARGEST.value or -(-examples // _CLIENTS.value)
+        stated = goal.stated_sizes(_CLIENTS.value, examples, largest)
+        path, data = pathlib.Path("stated rows"), blank_rows(schema, stated)
+        fraction = schema.test_fraction or 0.2
+        tested = max(1, round(examples * fraction / (1 - fraction)))
     else:
         path = pathlib.Path(arguments[1])
-        table, _ = table_file.read_table(path, schema.encoding)
-        for name in (
-            _COLUMN.value or schema.client,
-            schema.person,
-            *(name for name, column in schema.columns.items() if column.width),
-        ):
-            if name not in (None, NOBODY, *table):
-                raise ValueError(f"{path} lacks the column {name}")
-        data = divided(schema, table, _COLUMN.value, str(path))
+        columns, _ = table_file.read_table(path, schema.encoding)
+        names = [name for name, column in schema.columns.items() if column.width]
+        names += [schema.person, _COLUMN.value or schema.client]
+        named = [name for name in names if name != NOBODY]
+        files.check_columns(named, columns, str(path))
+        data = divided(schema, columns, _COLUMN.value, str(path))
+        tested = len(data.test_labels)
     sizes = goal.training_sizes(data, _CLIENTS.value, True)
     plans = [
         _planned(synthetic(schema, data, _SEED.value, area), epsilons, len(sizes))
         for area in sorted({min(areas), max(areas)})
     ]
-    tested = len(data.test_labels)
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
-    document |= {"data": pathlib.Path(data.name).stem, "choice": "trust"}
+    document |= {"data": path.stem, "choice": "trust"}
     document |= {"guessing": max(schema.shares), "test_rows": None}
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
             document=document,
-            better=scores.BETTER,
+            better=table_scores.BETTER,
             worth=functools.partial(_worth, counts=counts),
             tested=tested,
             stated=bool(_EXAMPLES.value),
@@ -301,24 +277,20 @@ def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
     It is that of the worst training. Between the weak and the strong columns its AUC,
     and its log loss above that of the shares, are taken as linear in the best AUC.
     """
-    from fedsvp_jax.data.tables.scores import BETTER, verdict
-
     ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
     verdicts = []
     for share in np.linspace(0, 1, 101):
         area, excess, best = (low + share * (high - low) for low, high in ends)
-        verdicts.append(verdict(_auc_interval(area, counts), excess, 0.0))
-        if share and verdicts[-1] == BETTER != verdicts[0]:
-            return f"{BETTER} from AUC {best:.2f}"
+        verdicts.append(table_scores.verdict(_auc_interval(area, counts), excess, 0.0))
+        if share and verdicts[-1] == table_scores.BETTER != verdicts[0]:
+            return f"{table_scores.BETTER} from AUC {best:.2f}"
     return verdicts[0]
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     """As `scores.of_table` has it: of two classes, the second says all."""
-    from fedsvp_jax.data.tables import scores
-
     areas = [area] * (len(counts) if len(counts) > 2 else 1)
-    return scores.mean_interval(areas, counts)
+    return table_scores.mean_interval(areas, counts)
 
 
 def _planned(
@@ -328,9 +300,6 @@ def _planned(
 
     Beside the accuracy of each stand the `trained`, the scores of its models.
     """
-    from fedsvp_jax import run
-    from fedsvp_jax.config import ExperimentConfig, resolve
-
     kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]

@@ -33,6 +33,7 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.run import plugin
 
 from . import command, goal, messages, unread_flags
@@ -46,34 +47,14 @@ flags.DEFINE_integer("max_num_examples", None, "Training examples of the largest
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
 _AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records.")
-_USAGE = {
-    "propose": "FOLDER --schema=FILE --num_clients=K --num_examples=N\n"
-    "      --max_num_examples=M --total_epsilon=E [--colluders=H]\n"
-    "      [SETTINGS but not dataset, data_dir, test_data, classes, label_column,\n"
-    "      client_column, drop_columns, partition, split, corruption, client_values,\n"
-    "      num_hbc_clients, influence_filter, validation_examples, publish_scores]",
-    "join": "FOLDER --records=TABLE --log=FILE [--witness=FOLDER] [--again]",
-    "node": "--log=FILE [--witness=FOLDER] -- [FLAGS of flower-supernode]",
-    "test": "MODEL --log=FILE [--witness=FOLDER]",
-    "init": "--log=FILE --num_examples=N --min_num_examples=M\n"
-    "      [--witness=FOLDER] [--records=FILE] [--again] [SETTINGS]",
-}
-_ABOUT = {
-    "propose": "Writes the FOLDER that `flwr run` takes, by the defaults of "
-    "--goal=proved.\nIt needs no record: K hospitals have N training rows together and "
-    "M at most.\nEach hospital gets the folder.",
-    "join": "Begins the log of a hospital's own table, by the FOLDER of `propose`.",
-    "node": "Verifies log and table, and runs Flower's node on them.\nIt starts again "
-    "where the node ends, as it does when the server is away.",
-    "test": "Scores a model of the federation on the rows of the table that were kept "
-    "out of\nthe training; what it prints stays there.",
-    "init": "Begins the log of a site whose training is its own.",
-}
+_VERBS = toml_beside(__file__, "site.toml")
+_USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
 
 
 def _propose(folder: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables.table import blank_rows
     from fedsvp_jax.deploy import tables
 
     clients = values.num_clients
@@ -87,7 +68,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     }
     command.default_settings(values, defaults)
     schema = read_schema(pathlib.Path(values.schema))
-    rows = tables.blank_rows(schema, sizes)
+    rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
@@ -205,9 +186,8 @@ def main(arguments: list[str]) -> None:
 if __name__ == "__main__":
     command.define_settings()
     usage = {verb: f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()}
-    verb = sys.argv[1] if sys.argv[1:] and sys.argv[1] in usage else ""
-    purpose = "\n".join([__doc__, *usage.values()])
-    if verb:
+    purpose, described = "\n".join([__doc__, *usage.values()]), None
+    if (verb := sys.argv[-1] if len(sys.argv) < 2 else sys.argv[1]) in usage:
         purpose = f"{_ABOUT[verb]}\n\n{usage[verb]}"
-    described = _reads(verb) | {"plugin"} if verb else None
+        described = _reads(verb) | {"plugin"}
     command.run(main, purpose, takes_arguments=True, described=described)

@@ -32,9 +32,8 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _GZIP = b"\x1f\x8b"
-_OTHERS = (  # .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
-    *(b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD"),
-)
+# .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
+_OTHERS = (b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD")
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
 _UNNAMED = (
     "line 1: column {} has no name; name it, or delete it (a first column that R or "

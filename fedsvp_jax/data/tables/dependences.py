@@ -13,7 +13,7 @@ _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
 _CELLS = 2**21  # of features that are compared with one another
 _ROUNDED = 5e-4  # of the squares, between units that were rounded apart
-_FEWEST = 5  # rows that differ from most others; fewer agree by chance
+_FEWEST = 5  # rows at an extreme; fewer agree by chance
 _FREE = 30  # rows beside as many as features, which fit anything
 _RANK = 1e-4
 
@@ -73,8 +73,8 @@ def repetitions(
     blocks = []
     for name in names:
         kind, column = declared[name], features[name]
-        order = np.random.default_rng(0).permutation(len(column))
-        column = column.take(pa.array(order[: _CELLS // width]))
+        order = np.random.default_rng(0).permutation(len(column))[: _CELLS // width]
+        column = column.take(pa.array(order))
         if kind.type == "category":
             _, codes = cells.distinct(column)
             block = np.eye(codes.max() + 1)[codes]
@@ -82,16 +82,15 @@ def repetitions(
             values = cells.values_of(column, kind.type, notation, kind.form)
             block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
             block = block / max(np.abs(block).max(), 1)  # for their squares
-        block = block - block.mean(0)
-        blocks.append((block / max(np.abs(block).max(), 1e-9)).astype(np.float32))
-    total = np.array([(block**2).sum() for block in blocks])  # in rows of an extreme
+        blocks.append((block - block.mean(0)).astype(np.float32))
+    total = np.array([(block**2).sum() for block in blocks])
+    largest = np.array([(block**2).max() for block in blocks])
     tells = np.zeros((len(names), len(names)), bool)
     for at, block in enumerate(blocks):
         if len(block) > block.shape[1] + _FREE:
-            basis, size, _ = np.linalg.svd(block, full_matrices=False)
-            basis = basis[:, size > _RANK * size[0]]
-            rest = [((b - basis @ (basis.T @ b)) ** 2).sum() for b in blocks]
-            tells[at] = (rest < _ROUNDED * total) & (total > _FEWEST)
+            inverse = np.linalg.pinv(block, _RANK)
+            rest = [((b - block @ (inverse @ b)) ** 2).sum() for b in blocks]
+            tells[at] = (rest < _ROUNDED * total) & (total > _FEWEST * largest)
     sources = tells & (np.triu(tells, 1) | ~tells.T)
     return {
         name: f'{names[tell.argmax()]} tells the same: type = "drop" leaves {name} out'

@@ -39,13 +39,6 @@ _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
 )
-_HINTS = {  # by the form of a text
-    r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}": "a date? write its year with four digits",
-    literals.GROUPED.pattern: r'a number? state --thousands="\1"',
-    "[0-9]+:[0-5][0-9](:[0-5][0-9])?": "a duration? write it in hours, such as 36.5",
-    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?"
-    r"(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?": "a number? write it plainly",
-}
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -314,7 +307,7 @@ def _category(
     example, count = rest[0].as_py(), cells.num_distinct(column)
     hints = (
         match.expand(words)
-        for form, words in _HINTS.items()
+        for form, words in literals.WORDS["hints"].values()
         if (match := re.fullmatch(form, example))
     )
     hint = next(hints, "")

@@ -92,15 +92,6 @@ _UNITS: dict[str, Callable[[float], Any]] = {
     "date": literals.date_of,
     "time": literals.time_of,
 }
-_ALWAYS = (
-    "unit",
-    "decimal",
-    "rows_per_person",
-    "bounds",
-    "bounds_unit",
-)  # fields that are written at their defaults too
-# Two categories that need no look at the records.
-_OF_FORMS = ("0 1", "false true", "n y", "no yes", "f m", "female male")
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -252,7 +243,7 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
         "category", values=schema.classes, from_data=schema.classes_from_data
     )
     texts = [text for text in column.values if text != OTHERS]
-    if " ".join(sorted(texts)).lower() in _OF_FORMS:
+    if " ".join(sorted(texts)).lower() in _FORMAT["of_forms"]:
         return {}
     mark, key = column.from_data, "classes" if name == schema.label else "values"
     if isinstance(mark, tuple):
@@ -442,7 +433,7 @@ def written(declared: Schema | SchemaColumn, section: str = "") -> dict[str, str
     return {
         key: _toml(getattr(declared, name), unit)
         for key, name in keys.items()
-        if name in _ALWAYS or getattr(declared, name) != defaults[name]
+        if name in _FORMAT["always"] or getattr(declared, name) != defaults[name]
     }
 
 

@@ -255,6 +255,32 @@ def from_table(
     )
 
 
+def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
+    """Rows of zeros in the place of those that nobody but their client reads.
+
+    Args:
+      schema: of all tables.
+      sizes: training rows of each client.
+    """
+    width = sum(column.width for column in schema.columns.values())
+    inputs = np.zeros((sum(sizes), width), np.float32)
+    labels = np.zeros(len(inputs), np.int32)
+    by_person = schema.unit == "person"
+    return Dataset(
+        "csv",
+        inputs,
+        labels,
+        inputs[:1],
+        labels[:1],
+        len(schema.classes),
+        train_writers=np.repeat(np.arange(len(sizes)), sizes),
+        train_persons=np.arange(len(inputs)) if by_person else None,
+        rows_per_person=schema.rows_per_person if by_person else None,
+        from_records=schema.from_records,
+        schema=schema,
+    )
+
+
 def _check_apart(table: Columns, tested: Columns, name: str) -> None:
     """Refuses a test table of the training table's rows, whose scores would be exact.
 

@@ -12,14 +12,7 @@ from fedsvp_jax.data.tables import cells, csv_file, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.csv_file import Form
 
-_STATISTICS = {  # readers of pyreadstat
-    ".sav": "read_sav",
-    ".zsav": "read_sav",
-    ".por": "read_por",
-    ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat",
-    ".xpt": "read_xport",
-}
+_STATISTICS = literals.WORDS["readers"]  # of pyreadstat
 _EXPECTED = "; its ending must be that of its format: .csv, .parquet, .xlsx, .sav, .dta"
 _SCALE = 10  # codes from 0 to 10, of which the first and the last alone have words
 _COPIES = 2  # of a file, at the least, are in memory while it is read
