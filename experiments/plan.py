@@ -238,10 +238,10 @@ def main(arguments: Sequence[str]) -> None:
     else:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema.encoding)
-        names = [name for name, column in schema.columns.items() if column.width]
-        names += [schema.person, _COLUMN.value or schema.client]
-        named = [name for name in names if name != NOBODY]
-        files.check_columns(named, columns, str(path))
+        names = [_COLUMN.value or schema.client, schema.person]
+        names += [name for name, column in schema.columns.items() if column.width]
+        columns_needed = [name for name in names if name != NOBODY]
+        files.check_columns(columns_needed, columns, str(path))
         data = divided(schema, columns, _COLUMN.value, str(path))
         tested = len(data.test_labels)
     sizes = goal.training_sizes(data, _CLIENTS.value, True)

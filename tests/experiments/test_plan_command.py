@@ -256,7 +256,7 @@ def test_the_noise_of_a_plan_is_that_of_the_mean_by_whom_is_trusted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """K equal clients: each adds all, √K of the server's; with h away √(K/(K − h))."""
-    point = {"points": [{"accuracy": {}}]}
+    point: Any = {"points": [{"accuracy": {}}]}
     monkeypatch.setattr("fedsvp_jax.run.sweep.sweep", lambda *_, **__: None)
     empty = type("Swept", (), {"cells": []})
     monkeypatch.setattr("fedsvp_jax.report.read.read_sweep", lambda _: empty)

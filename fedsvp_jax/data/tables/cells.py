@@ -156,13 +156,6 @@ def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     return _floats(pc.replace_substring(plain, decimal, "."))
 
 
-def percents(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
-    """(rows,) float64: `45 %` is 45, and so is `45%`; NaN elsewhere."""
-    with_sign = pc.ends_with(texts(column), "%")
-    number = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
-    return np.where(with_sign, numbers(number, notation), np.nan)
-
-
 def _of_each(column: pa.ChunkedArray, meaning: Callable[[str], float]) -> np.ndarray:
     names, codes = distinct(column)
     return np.array([meaning(text) for text in names] or [math.nan])[codes]
@@ -181,8 +174,11 @@ def values_of(
       form: of dates with slashes, of `DATE_FORMS`.
     """
     if type_ in ("number", "percent"):
-        read = numbers if type_ == "number" else percents
-        values = read(column, notation)
+        is_value: Any = True
+        if type_ == "percent":  # `45 %` is 45, and so is `45%`
+            is_value = pc.ends_with(texts(column), "%")
+            column = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
+        values = np.where(is_value, numbers(column, notation), np.nan)
         if np.isfinite(values).all():
             return values
         return np.where(np.isfinite(values), values, np.nan)

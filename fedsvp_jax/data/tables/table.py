@@ -173,7 +173,9 @@ def from_table(
     if persons is None:
         notices += _repeating(columns, {label, client}, schema)
     elif limit is not None:
-        chosen = _chosen_rows(persons, limit)
+        # At most so many rows of each person, drawn whatever they hold.
+        order = np.random.default_rng(1).permutation(rows)
+        chosen = _ranks(persons, np.argsort(order)) < limit
         if not chosen.all():
             notices.append(
                 f"{(~chosen).sum()} of {rows} rows are left out, since of each person "
@@ -306,12 +308,6 @@ def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
     counts = np.bincount(labels, minlength=len(shares))
     in_order = np.sort(shares)[np.argsort(np.argsort(counts))]
     return bool(counts @ np.log(in_order / shares) > 10)
-
-
-def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
-    """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
-    order = np.random.default_rng(1).permutation(len(persons))
-    return _ranks(persons, np.argsort(order)) < limit
 
 
 def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
