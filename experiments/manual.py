@@ -35,9 +35,9 @@ def manual(
     if described is not None:
         values.remove_flag_values({*values} - {*described})
     groups = {
-        name: shown
+        name: readable
         for name, group in values.flags_by_module_dict().items()
-        if (shown := [flag for flag in group if flag.name in values])
+        if (readable := [flag for flag in group if flag.name in values])
     }
     package = __package__ or ""  # fedsvp_jax.experiments where it is installed
     paragraphs = [(purpose or "").rstrip()]

@@ -16,6 +16,7 @@ _ROUNDED = 5e-4  # of the squares, between units that were rounded apart
 _FEWEST = 5  # rows at an extreme; fewer agree by chance
 _FREE = 30  # rows beside as many as features, which fit anything
 _RANK = 1e-4
+_NEAR = 100  # columns before and behind a column
 
 
 def notes(
@@ -61,7 +62,8 @@ def repetitions(
 
     So is an indicator of a category, its complement, a category written twice, and a
     number in another unit: least squares explain it. Of two that tell the same the
-    later is named. A large table is sampled.
+    later is named. A large table is sampled, and of many columns those that stand near
+    one another are compared.
 
     Args:
       features: (rows,) each.
@@ -83,17 +85,32 @@ def repetitions(
             block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
             block = block / max(np.abs(block).max(), 1)  # for their squares
         blocks.append((block - block.mean(0)).astype(np.float32))
-    total = np.array([(block**2).sum() for block in blocks])
-    largest = np.array([(block**2).max() for block in blocks])
-    tells = np.zeros((len(names), len(names)), bool)
+    if not blocks:
+        return {}
+    stacked = np.concatenate(blocks, axis=1)
+    starts = np.cumsum([0, *(block.shape[1] for block in blocks)])
+    total = np.add.reduceat((stacked**2).sum(0), starts[:-1])
+    largest = np.maximum.reduceat((stacked**2).max(0), starts[:-1])
+    varies = total > _FEWEST * largest
+    tells: set[tuple[int, int]] = set()
     for at, block in enumerate(blocks):
         if len(block) > block.shape[1] + _FREE:
-            inverse = np.linalg.pinv(block, _RANK)
-            rest = [((b - block @ (inverse @ b)) ** 2).sum() for b in blocks]
-            tells[at] = (rest < _ROUNDED * total) & (total > _FEWEST * largest)
-    sources = tells & (np.triu(tells, 1) | ~tells.T)
+            near = slice(max(at - _NEAR, 0), min(at + _NEAR, len(blocks)))
+            first = starts[near]
+            neighbours = stacked[:, first[0] : starts[near.stop]]
+            rest = neighbours - block @ (np.linalg.pinv(block, _RANK) @ neighbours)
+            squares = np.add.reduceat((rest**2).sum(0), first - first[0])
+            explained = (squares < _ROUNDED * total[near]) & varies[near]
+            tells |= {
+                (at, near.start + place) for place in np.flatnonzero(explained).tolist()
+            }
+    sources = {
+        name: source
+        for source, name in sorted(tells, reverse=True)
+        if source < name or (name, source) not in tells
+    }
     return {
-        name: f'{names[tell.argmax()]} tells the same: type = "drop" leaves {name} out'
-        for name, tell in zip(names, sources.T, strict=True)
-        if tell.any()
+        names[name]: f'{names[source]} tells the same: type = "drop" leaves '
+        f"{names[name]} out"
+        for name, source in sources.items()
     }
