@@ -70,11 +70,12 @@ def repetitions(
       declared: the draft of each.
       notation: of the numbers.
     """
-    names = [name for name in features if declared[name].width]
-    width = sum(declared[name].width for name in names)
-    blocks = []
-    for name in names:
-        kind, column = declared[name], features[name]
+    width = sum(declared[name].width for name in features)
+    blocks: dict[str, np.ndarray] = {}  # of length 1 each
+    for name, column in features.items():
+        kind = declared[name]
+        if not kind.width:
+            continue
         order = np.random.default_rng(0).permutation(len(column))[: _CELLS // width]
         column = column.take(pa.array(order))
         if kind.type == "category":
@@ -84,31 +85,31 @@ def repetitions(
             values = cells.values_of(column, kind.type, notation, kind.form)
             block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
             block = block / max(np.abs(block).max(), 1)  # for their squares
-        blocks.append((block - block.mean(0)).astype(np.float32))
+        block = block - block.mean(0)
+        size = (block**2).sum()
+        is_free = len(block) > block.shape[1] + _FREE
+        if is_free and size > _FEWEST * (block**2).max():
+            blocks[name] = (block / np.sqrt(size)).astype(np.float32)
     if not blocks:
         return {}
-    stacked = np.concatenate(blocks, axis=1)
-    starts = np.cumsum([0, *(block.shape[1] for block in blocks)])
-    total = np.add.reduceat((stacked**2).sum(0), starts[:-1])
-    largest = np.maximum.reduceat((stacked**2).max(0), starts[:-1])
-    varies = total > _FEWEST * largest
+    stacked = np.concatenate([*blocks.values()], axis=1)
+    starts = np.cumsum([0, *(block.shape[1] for block in blocks.values())])
     tells: set[tuple[int, int]] = set()
-    for at, block in enumerate(blocks):
-        if len(block) > block.shape[1] + _FREE:
-            near = slice(max(at - _NEAR, 0), min(at + _NEAR, len(blocks)))
-            first = starts[near]
-            neighbours = stacked[:, first[0] : starts[near.stop]]
-            rest = neighbours - block @ (np.linalg.pinv(block, _RANK) @ neighbours)
-            squares = np.add.reduceat((rest**2).sum(0), first - first[0])
-            explained = (squares < _ROUNDED * total[near]) & varies[near]
-            tells |= {
-                (at, near.start + place) for place in np.flatnonzero(explained).tolist()
-            }
+    for at, block in enumerate(blocks.values()):
+        near = slice(max(at - _NEAR, 0), min(at + _NEAR, len(blocks)))
+        first = starts[near]
+        neighbours = stacked[:, first[0] : starts[near.stop]]
+        rest = neighbours - block @ (np.linalg.pinv(block, _RANK) @ neighbours)
+        explained = np.add.reduceat((rest**2).sum(0), first - first[0]) < _ROUNDED
+        tells |= {
+            (at, near.start + place) for place in np.flatnonzero(explained).tolist()
+        }
     sources = {
         name: source
         for source, name in sorted(tells, reverse=True)
         if source < name or (name, source) not in tells
     }
+    names = [*blocks]
     return {
         names[name]: f'{names[source]} tells the same: type = "drop" leaves '
         f"{names[name]} out"
