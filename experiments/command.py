@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -185,6 +185,7 @@ def run(
     purpose: str | None,
     *,
     takes_arguments: bool = False,
+    described: Collection[str] | None = None,
 ) -> None:
     """Runs an experiment: bad input ends with `error: …` and exit status 2.
 
@@ -192,6 +193,7 @@ def run(
       main: takes the command line without its flags; the first item is the script.
       purpose: what --help prints above the flags.
       takes_arguments: whether the command line may hold more than flags.
+      described: the flags that --help describes; None: all.
     """
     logging.set_verbosity(logging.WARNING)
     handler = logging.get_absl_handler().python_handler
@@ -221,7 +223,7 @@ def run(
         if {"--help", "-h", "--helpfull"} & {*arguments}:
             with messages.quiet_pipe():
                 full = "--helpfull" in arguments
-                print(manual.manual(arguments[0], purpose, full=full))
+                print(manual.manual(arguments[0], purpose, described, full=full))
             sys.exit(0)
         faults: list[str] = []
         rest: list[str] = []

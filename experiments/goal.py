@@ -150,6 +150,22 @@ def training_sizes(data: Dataset, num_clients: int, by_writer: bool) -> np.ndarr
     return np.array([len(part) for part in parts])
 
 
+def stated_sizes(clients: int, examples: int, largest: int) -> list[int]:
+    """The training rows of clients of which one has the most, and all others as many.
+
+    Raises:
+      ValueError: these numbers of rows do not add up.
+    """
+    rest = (examples - largest + np.arange(clients - 1)) // max(clients - 1, 1)
+    sizes = [largest, *rest[::-1]]
+    if sum(sizes) != examples or min(sizes) < 1 or max(sizes) > largest:
+        raise ValueError(
+            f"num_examples must be those of all {clients} sites together, of which one "
+            f"has max_num_examples = {largest}, got {examples}"
+        )
+    return sizes
+
+
 def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     """What the route sets for a table, or for images.
 

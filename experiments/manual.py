@@ -1,6 +1,7 @@
 """The text of --help."""
 
 import textwrap
+from collections.abc import Collection
 
 from absl import flags
 
@@ -17,13 +18,27 @@ def group(setting: str) -> str:
     return SETTINGS + title.rstrip(".")
 
 
-def manual(script: str, purpose: str | None, *, full: bool = False) -> str:
+def manual(
+    script: str,
+    purpose: str | None,
+    described: Collection[str] | None = None,
+    *,
+    full: bool = False,
+) -> str:
     """The text of --help: purpose, mechanisms where one is chosen, then the flags.
+
+    Of the flags those that are `described`; None: all.
 
     The full manual describes every flag; the short one names the settings, by theme.
     """
     values = flags.FLAGS
-    groups = values.flags_by_module_dict()
+    if described is not None:
+        values.remove_flag_values({*values} - {*described})
+    groups = {
+        name: readable
+        for name, group in values.flags_by_module_dict().items()
+        if (readable := [flag for flag in group if flag.name in values])
+    }
     package = __package__ or ""  # fedsvp_jax.experiments where it is installed
     paragraphs = [(purpose or "").rstrip()]
     if "mechanism" in values or "mechanisms" in values:

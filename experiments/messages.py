@@ -40,7 +40,7 @@ def of_memory(error: BaseException) -> str | None:
         return None
     return (
         "memory is exhausted; what was saved is whole, and --resume goes on from it. "
-        "Less is needed with a smaller --client_chunk_size, --batch_size or model "
+        "Less is needed with a smaller --client_chunk_size, --batch_size, model, table "
         f"({text.rstrip('.') or 'an allocation failed'})"
     )
 

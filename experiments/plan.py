@@ -1,6 +1,11 @@
 """Says what a table can afford: risk, accuracy and AUC by ε and by whom you trust.
 
   fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
+  fedsvp plan --num_clients=54 --num_examples=1192 --schema=schema.toml
+
+The second is for whoever has no rows: --num_examples is of all clients together, and
+--max_num_examples of the largest. All others count as equal, and the rows for the test
+as the schema's test_fraction beside them.
 
 Of DATA.csv only the number of rows of every client, of every person of a [person]
 column, and a column `split` are read, which are public in any case; they are divided as
@@ -43,6 +48,14 @@ import numpy as np
 from absl import flags
 from scipy import special
 
+from fedsvp_jax import run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.tables import files, table_file
+from fedsvp_jax.data.tables import scores as table_scores
+from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
+from fedsvp_jax.data.tables.table import NOBODY, blank_rows, from_table
+from fedsvp_jax.report import epsilon_page
+
 from . import command, flag_values, goal, messages
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
@@ -60,6 +73,19 @@ _CLIENTS = flags.DEFINE_integer(
     "num_clients",
     1,
     "Clients where no column names them; the rows are dealt evenly.",
+    lower_bound=1,
+)
+_EXAMPLES = flags.DEFINE_integer(
+    "num_examples",
+    None,
+    "Training rows of all clients together, in the place of a table.",
+    lower_bound=1,
+)
+_LARGEST = flags.DEFINE_integer(
+    "max_num_examples",
+    None,
+    "Training rows of the largest client, beside --num_examples. Default: an equal "
+    "part.",
     lower_bound=1,
 )
 _COLLUDERS = flags.DEFINE_integer(
@@ -109,8 +135,6 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
       shares: of the classes.
       auc: in (1/2, 1).
     """
-    from fedsvp_jax.data.tables import scores as table_scores
-
     rng = np.random.default_rng(0)
     fitted = scores[:_FITTED]
     draws = rng.gumbel(size=fitted.shape)
@@ -140,9 +164,6 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
       client: the column of clients; None: the schema's.
       source: the file, in messages.
     """
-    from fedsvp_jax.data.tables.schema import SchemaColumn
-    from fedsvp_jax.data.tables.table import from_table
-
     names = {
         client or schema.client,
         schema.person,
@@ -188,8 +209,10 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
 
 def main(arguments: Sequence[str]) -> None:
     """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
-    if len(arguments) != 2:
-        raise ValueError("name one CSV file")
+    if len(arguments) - 1 + bool(_EXAMPLES.value) != 1:
+        raise ValueError(
+            "name one table, or state --num_clients and --num_examples in its place"
+        )
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
     areas = sorted(flag_values.numbers("auc", _AUC.value))
     if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
@@ -197,11 +220,6 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.data.tables import scores, table_file
-    from fedsvp_jax.data.tables.schema import read_schema
-    from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page
-
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
         raise ValueError(
@@ -209,22 +227,28 @@ def main(arguments: Sequence[str]) -> None:
             "below [label], as they are known without the records (a registry, a "
             "publication)"
         )
-    path = pathlib.Path(arguments[1])
-    table, _ = table_file.read_table(path, schema.encoding)
-    for name in (
-        _COLUMN.value or schema.client,
-        schema.person,
-        *(name for name, column in schema.columns.items() if column.width),
-    ):
-        if name not in (None, NOBODY, *table):
-            raise ValueError(f"{path} lacks the column {name}")
-    data = divided(schema, table, _COLUMN.value, str(path))
+    if examples := _EXAMPLES.value:
+        if _COLUMN.value:
+            raise ValueError("client_column is a table's: name the table, or remove it")
+        largest = _LARGEST.value or -(-examples // _CLIENTS.value)
+        stated = goal.stated_sizes(_CLIENTS.value, examples, largest)
+        path, data = pathlib.Path("stated rows"), blank_rows(schema, stated)
+        fraction = schema.test_fraction or 0.2
+        tested = max(1, round(examples * fraction / (1 - fraction)))
+    else:
+        path = pathlib.Path(arguments[1])
+        columns, _ = table_file.read_table(path, schema.encoding)
+        names = [_COLUMN.value or schema.client, schema.person]
+        names += [name for name, column in schema.columns.items() if column.width]
+        columns_needed = [name for name in names if name != NOBODY]
+        files.check_columns(columns_needed, columns, str(path))
+        data = divided(schema, columns, _COLUMN.value, str(path))
+        tested = len(data.test_labels)
     sizes = goal.training_sizes(data, _CLIENTS.value, True)
     plans = [
         _planned(synthetic(schema, data, _SEED.value, area), epsilons, len(sizes))
         for area in sorted({min(areas), max(areas)})
     ]
-    tested = len(data.test_labels)
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
@@ -234,9 +258,10 @@ def main(arguments: Sequence[str]) -> None:
             "plan.txt",
             sizes=sizes,
             document=document,
-            better=scores.BETTER,
+            better=table_scores.BETTER,
             worth=functools.partial(_worth, counts=counts),
             tested=tested,
+            stated=bool(_EXAMPLES.value),
             from_records=schema.from_records,
             bought=math.prod(schema.bought),
         )
@@ -252,24 +277,20 @@ def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
     It is that of the worst training. Between the weak and the strong columns its AUC,
     and its log loss above that of the shares, are taken as linear in the best AUC.
     """
-    from fedsvp_jax.data.tables.scores import BETTER, verdict
-
     ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
     verdicts = []
     for share in np.linspace(0, 1, 101):
         area, excess, best = (low + share * (high - low) for low, high in ends)
-        verdicts.append(verdict(_auc_interval(area, counts), excess, 0.0))
-        if share and verdicts[-1] == BETTER != verdicts[0]:
-            return f"{BETTER} from AUC {best:.2f}"
+        verdicts.append(table_scores.verdict(_auc_interval(area, counts), excess, 0.0))
+        if share and verdicts[-1] == table_scores.BETTER != verdicts[0]:
+            return f"{table_scores.BETTER} from AUC {best:.2f}"
     return verdicts[0]
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     """As `scores.of_table` has it: of two classes, the second says all."""
-    from fedsvp_jax.data.tables import scores
-
     areas = [area] * (len(counts) if len(counts) > 2 else 1)
-    return scores.mean_interval(areas, counts)
+    return table_scores.mean_interval(areas, counts)
 
 
 def _planned(
@@ -279,9 +300,6 @@ def _planned(
 
     Beside the accuracy of each stand the `trained`, the scores of its models.
     """
-    from fedsvp_jax import run
-    from fedsvp_jax.config import ExperimentConfig, resolve
-
     kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]
@@ -342,6 +360,14 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
             swept, rows="synthetic rows that were drawn from the schema"
         )
     (point,) = document["points"]
+    point["noise"] = None
+    if data.schema.unit != "client":
+        point["noise"] = goal.steps(
+            goal.training_sizes(data, num_clients, True),
+            epsilon,
+            _COLLUDERS.value if trust == "secure_aggregation" else None,
+            data.rows_per_person or 1,
+        ).noise
     point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
     return document
 

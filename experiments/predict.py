@@ -31,12 +31,11 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _TO = flags.DEFINE_string(
     "to", None, "File for the predictions. Default: predictions.csv in the folder."
 )
-_FIRST = 5  # rows of cells that are not as the schema says
 _NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
 _EXPORT = flags.DEFINE_string(
     "export",
@@ -68,14 +67,11 @@ def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
     classes = schema.classes
     labels = encoding.coded(written, (*classes, encoding.OTHERS), schema.label)
     scored = labels < len(classes)
-    print(f"column {schema.label}: {scored.sum()} of {len(scored)} rows name a class")
+    quality = ""
     if scored.any():
         tested = scores.of_table(chances[scored], labels[scored], classes)
-        print(headline.filled("quality", {"test_scores": tested}))
-        print(
-            "Rows that trained the model flatter it. No ε covers these scores: keep "
-            "them to yourself."
-        )
+        quality = headline.filled("quality", {"test_scores": tested})
+    print(messages.filled("scored.txt", schema=schema, scored=scored, quality=quality))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -105,14 +101,7 @@ def main(arguments: Sequence[str]) -> None:
     if schema is not None and source.suffix != ".npy":
         encoded, carried = table.load_rows(source, schema)
         inputs = encoded.inputs
-        for name, rows in encoded.beyond.items():
-            is_text = schema.columns[name].type == "category"
-            done = "in none of its categories" if is_text else "clamped to its bounds"
-            first = ", ".join(map(str, rows[:_FIRST] + 1)) + " …" * (len(rows) > _FIRST)
-            print(
-                f"column {name}: {len(rows)} of {len(inputs)} cells are {done}, in row "
-                f"{first}"
-            )
+        print(messages.filled("predict.txt", schema=schema, encoded=encoded), end="")
     else:
         inputs = _examples(source)
     if trained.scores is not None and trained.scores.get("verdict") != scores.BETTER:

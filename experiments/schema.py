@@ -144,7 +144,8 @@ def confirm(path: pathlib.Path) -> None:
             f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
             "records said, or nearly; change what a form or a codebook states "
             'otherwise, leave a column out by type = "drop", and name by '
-            "--known=NAME,NAME those that you know without the records"
+            "--known=NAME,NAME those that you know without the records: categories "
+            "and classes that are right as they stand are refused until it names them"
         )
 
 

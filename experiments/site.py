@@ -1,13 +1,8 @@
 """A site of a real federation: what it promises, and its log, which is begun once.
 
-Of a federation over tables, whose sums nobody sees the parts of (docs/deploy.md),
-`propose` writes the FOLDER that `flwr run` takes, by the defaults of --goal=proved. It
-needs no record: K hospitals have N training rows together and M at most. Each hospital
-gets the folder, and `join` begins its log of its own table. `node` verifies log and
-table, and runs Flower's node on them; it starts again where the node ends, as it does
-when the server is away. `test` scores a model of this federation on the rows of that
-table that were kept out of the training; what it prints stays there. `init` begins the
-log of a site whose training is its own.
+Of a federation over tables, whose sums nobody sees the parts of (docs/deploy.md), the
+coordinator says `propose`, and each hospital `join`, `node` and `test`; a site whose
+training is its own says `init`. `fedsvp site VERB --help` is of a verb alone.
 
 Every log is a budget of its own. Logs that were begun on this machine of a table's
 path or content are listed in your account's folder, and another one needs --again.
@@ -32,12 +27,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import time
 from typing import Any
 
-import numpy as np
 from absl import flags
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.run import plugin
 
 from . import command, goal, messages, unread_flags
@@ -51,32 +47,18 @@ flags.DEFINE_integer("max_num_examples", None, "Training examples of the largest
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
 _AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records.")
-_USAGE = {
-    "propose": "FOLDER --schema=FILE --num_clients=K --num_examples=N\n"
-    "      --max_num_examples=M --total_epsilon=E [--colluders=H]\n"
-    "      [SETTINGS but not dataset, data_dir, test_data, classes, label_column,\n"
-    "      client_column, drop_columns, partition, split, corruption, client_values,\n"
-    "      num_hbc_clients, influence_filter, validation_examples, publish_scores]",
-    "join": "FOLDER --records=TABLE --log=FILE [--witness=FOLDER] [--again]",
-    "node": "--log=FILE [--witness=FOLDER] -- [FLAGS of flower-supernode]",
-    "test": "MODEL --log=FILE [--witness=FOLDER]",
-    "init": "--log=FILE --num_examples=N --min_num_examples=M\n"
-    "      [--witness=FOLDER] [--records=FILE] [--again] [SETTINGS]",
-}
+_VERBS = toml_beside(__file__, "site.toml")
+_USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
 
 
 def _propose(folder: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables.table import blank_rows
     from fedsvp_jax.deploy import tables
 
-    clients, largest = values.num_clients, values.max_num_examples
-    single = np.array_split(range(values.num_examples - largest), clients - 1)
-    if not 1 <= len(single[-1]) <= len(single[0]) <= largest:
-        raise ValueError(
-            f"num_examples must be those of all {clients} sites together, of which one "
-            f"has max_num_examples = {largest}, got {values.num_examples}"
-        )
+    clients = values.num_clients
+    sizes = goal.stated_sizes(clients, values.num_examples, values.max_num_examples)
     defaults = {
         "dataset": "csv",
         "client_column": "none",
@@ -86,7 +68,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     }
     command.default_settings(values, defaults)
     schema = read_schema(pathlib.Path(values.schema))
-    rows = tables.blank_rows(schema, [largest, *map(len, single)])
+    rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
@@ -161,18 +143,22 @@ def _begin(folder: list[str], values: Any) -> None:
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 
+def _reads(verb: str) -> set[str]:
+    """The flags that a verb reads; a flag of its usage is not among the settings."""
+    of_usage, takes, but = _USAGE[verb].partition("[SETTINGS")
+    fields = dataclasses.fields(plugin.config_class())
+    settings = {"config", *(field.name for field in fields)} if takes else set()
+    reads = settings - {*re.findall(r"\w+", but)}
+    return reads | {*re.findall(r"--(\w+)", of_usage)}
+
+
 def _check_flags(verb: str, values: Any) -> None:
     """Raises ValueError: a flag that the verb needs is absent, or one is not read."""
-    usage = _USAGE[verb]
-    needed = re.findall(r" --(\w+)=", " " + usage)
+    needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
     if absent := [f"--{name}" for name in needed if not values[name].value]:
         raise ValueError(f"state {' and '.join(absent)}")
-    fields = dataclasses.fields(plugin.config_class())
-    settings = {"config", *(field.name for field in fields)}
-    by_verb = {verb: {*re.findall(r"--(\w+)", text)} for verb, text in _USAGE.items()}
-    _, takes, but = usage.partition("[SETTINGS")
-    reads = by_verb[verb] | (settings - {*re.findall(r"\w+", but)} if takes else set())
-    unread = sorted(settings.union(*by_verb.values()) - reads)
+    settings = {field.name for field in dataclasses.fields(plugin.config_class())}
+    unread = sorted(settings.union(*map(_reads, _USAGE)) - _reads(verb))
     if typed := [f"--{name}" for name in unread if values[name].present]:
         raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
 
@@ -199,5 +185,9 @@ def main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     command.define_settings()
-    usage = [f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()]
-    command.run(main, "\n".join([__doc__, *usage]), takes_arguments=True)
+    usage = {verb: f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()}
+    purpose, described = "\n".join([__doc__, *usage.values()]), None
+    if (verb := sys.argv[-1] if len(sys.argv) < 2 else sys.argv[1]) in usage:
+        purpose = f"{_ABOUT[verb]}\n\n{usage[verb]}"
+        described = _reads(verb) | {"plugin"}
+    command.run(main, purpose, takes_arguments=True, described=described)

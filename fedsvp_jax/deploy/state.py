@@ -97,9 +97,10 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
         nobody or least <= num_examples <= most
     ):
         raise ValueError(
-            "num_examples must be a whole number from min_num_examples, on which the "
-            f"clients agreed, to max_num_examples or 1,000 times the least: {least:g} "
-            f"to {most}, got {num_examples}; too large a number takes the noise away"
+            "num_examples must be a whole number of training rows from "
+            f"{least:g} to {most}, on which all agreed, for others take noise away, "
+            f"got {num_examples}: leave rows out, or agree anew on numbers that allow "
+            "so many (--min_num_examples, --max_num_examples)"
         )
     memory = policy.mechanism.init(1).of(0).clients
     return ClientState(

@@ -1,6 +1,5 @@
 """A federation over tables that stay where they are: proposed once, joined by each.
 
-    blank_rows     what the coordinator knows of the tables: schema and numbers of rows
     propose        the coordinator's folder: public schema, settings, and Flower's app
     read_policy    what the folder states, for the owner of a table
     table_client   a hospital's client, of its log; the server's, of the schema alone
@@ -13,14 +12,12 @@ import json
 import os
 import pathlib
 import warnings
-from collections.abc import Sequence
-
-import numpy as np
 
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import AnyPath, read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, read_schema, to_toml
+from fedsvp_jax.data.tables.table import blank_rows
 from fedsvp_jax.deploy.client import Client, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy, protocol
@@ -45,32 +42,6 @@ folder = {}
 rounds = {}
 round-timeout = 600.0
 """
-
-
-def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
-    """Rows of zeros in the place of those that nobody but their client reads.
-
-    Args:
-      schema: of all tables.
-      sizes: training rows of each client.
-    """
-    width = sum(column.width for column in schema.columns.values())
-    inputs = np.zeros((sum(sizes), width), np.float32)
-    labels = np.zeros(len(inputs), np.int32)
-    by_person = schema.unit == "person"
-    return Dataset(
-        "csv",
-        inputs,
-        labels,
-        inputs[:1],
-        labels[:1],
-        len(schema.classes),
-        train_writers=np.repeat(np.arange(len(sizes)), sizes),
-        train_persons=np.arange(len(inputs)) if by_person else None,
-        rows_per_person=schema.rows_per_person if by_person else None,
-        from_records=schema.from_records,
-        schema=schema,
-    )
 
 
 def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Policy:
@@ -135,7 +106,7 @@ def table_client(
       log: of the site.
       policy: of `read_policy`; None for the log's own.
       witness, randomness: as of a `Site`.
-      rows: in the place of the table, as `blank_rows` of a server that answers nobody.
+      rows: in the place of the table, `blank_rows` of a server that answers nobody.
 
     Raises:
       Refused, OSError, ValueError: log or table cannot be read, or do not fit.

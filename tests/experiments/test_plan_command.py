@@ -1,8 +1,10 @@
 """`experiments.plan`: what ε bounds, and synthetic rows of the schema's shape."""
 
+import copy
 import dataclasses
 import json
 import pathlib
+import types
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from experiments import goal, messages, plan
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables import table
-from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, to_toml
 
 SCHEMA = Schema(
     {
@@ -132,7 +134,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     )
     out = tmp_path / "plan"
     line = ("experiments.plan", str(data), f"--schema={schema}")
-    assert_sentence(command(*line), "lacks the column ward")
+    assert_sentence(command(*line), "a column must be one of x, y, got 'ward'")
     line = (*line, "--client_column=none")
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
@@ -185,22 +187,96 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
     assert_sentence(refused, "column h names no client ('' in row 61")
 
 
+def swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Any:
+    area = {"nobody": 0.55, "trusted_server": 0.8}.get(trust, 0.78)
+    log_loss = 0.51 if trust == "secure_aggregation" else 0.4
+    found = {"log_loss": log_loss, "guessing_log_loss": 0.5}
+    trained = [found | {"auc": area}, found | {"auc": area}]
+    value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "trained": trained}
+    claim = {"adversary": "server", "right": 50, "status": "proved"}
+    claim |= {"delta": 1e-5, "relation": "replace one record of a client"}
+    point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
+    observer = {"adversary": "outside observer of the final model"}
+    point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
+    point |= {"rounds": 60, "noise": 0.125}
+    return {"points": [point]}
+
+
+@pytest.mark.hole
+def test_a_plan_without_a_table_is_of_stated_numbers_of_rows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    """A coordinator who has no rows could plan nothing."""
+    (tmp_path / "a.toml").write_text(
+        to_toml(dataclasses.replace(SCHEMA, client="ward", person="who"))
+    )
+    seen: list[Any] = []
+
+    def noted(data: Any, *rest: Any) -> Any:
+        seen.append(data)
+        return swept(data, *rest)
+
+    monkeypatch.setattr(plan, "_swept", noted)
+    write = "fedsvp_jax.report.epsilon_page.write_epsilon_page"
+    monkeypatch.setattr(write, lambda *_: [])
+    stated = ["--num_clients=4", "--num_examples=400", "--max_num_examples=161"]
+    line = ["plan", f"--schema={tmp_path}/a.toml", "--auc=.8", "--total_epsilon=3"]
+    flags.FLAGS.unparse_flags()
+    arguments = flags.FLAGS([*line, *stated])
+    folder = types.SimpleNamespace(FLAGS=types.SimpleNamespace(output_dir=tmp_path))
+    monkeypatch.setattr(plan, "flags", folder)
+    plan.main(arguments)
+    sizes = np.bincount(seen[0].train_writers)
+    assert sizes.tolist() == [161, 80, 80, 79] and seen[0].rows_per_person == 1
+    told = capsys.readouterr().out
+    assert "4 clients of 79 to 161 training rows, 400 in all; 100 rows for" in told
+    assert "60 rounds." in told and "0.125" in told
+    assert "No table was read." in told and "no plan knows what your columns" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ((), "name one table, or state --num_clients and --num_examples in its place"),
+        (("a.csv", "--num_examples=9"), "name one table, or state --num_clients and"),
+        (("--num_examples=9", "--max_num_examples=10"), "must be those of all 1 sites"),
+        (("--num_examples=9", "--client_column=h"), "client_column is a table's: name"),
+    ],
+)
+def test_stated_numbers_that_fit_nothing_are_one_sentence(
+    line: tuple[str, ...], sentence: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "a.toml").write_text(to_toml(SCHEMA))
+    refused = command("experiments.plan", f"--schema={tmp_path}/a.toml", *line)
+    assert_sentence(refused, sentence)
+
+
+@pytest.mark.hole
+def test_the_noise_of_a_plan_is_that_of_the_mean_by_whom_is_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """K equal clients: each adds all, √K of the server's; with h away √(K/(K − h))."""
+    point: Any = {"points": [{"accuracy": {}}]}
+    monkeypatch.setattr("fedsvp_jax.run.sweep.sweep", lambda *_, **__: None)
+    empty = type("Swept", (), {"cells": []})
+    monkeypatch.setattr("fedsvp_jax.report.read.read_sweep", lambda _: empty)
+    monkeypatch.setattr(
+        "fedsvp_jax.report.epsilon_page.document",
+        lambda *_, **__: copy.deepcopy(point),
+    )
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS(["plan", "--schema=a.toml"])
+    data = plan.synthetic(SCHEMA, of_sizes(30, 30, 30, 30), 1, 0.8)
+    nobody, sums, server = (
+        plan._swept(data, trust, 3.0, 4)["points"][0]["noise"] for trust in plan._LABELS
+    )
+    assert nobody / server == pytest.approx(2) and nobody > sums
+    assert sums / server == pytest.approx(np.sqrt(4 / 3))
+
+
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-
-    def swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Any:
-        area = {"nobody": 0.55, "trusted_server": 0.8}.get(trust, 0.78)
-        log_loss = 0.51 if trust == "secure_aggregation" else 0.4
-        found = {"log_loss": log_loss, "guessing_log_loss": 0.5}
-        trained = [found | {"auc": area}, found | {"auc": area}]
-        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "trained": trained}
-        claim = {"adversary": "server", "right": 50, "status": "proved"}
-        claim |= {"delta": 1e-5, "relation": "replace one record of a client"}
-        point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
-        observer = {"adversary": "outside observer of the final model"}
-        point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
-        return {"points": [point]}
 
     monkeypatch.setattr(plan, "_swept", swept)
     flags.FLAGS.unparse_flags()
@@ -218,7 +294,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     told = messages.filled(
         "plan.txt",
         **{"sizes": np.array([9, 90]), "tested": 299, "from_records": ()},
-        **{"bought": 2.0, "document": document | {"guessing": 0.8}},
+        **{"bought": 2.0, "document": document | {"guessing": 0.8}, "stated": False},
         better=better,
         worth=lambda accuracy: plan._worth(accuracy, counts),
     )

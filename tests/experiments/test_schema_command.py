@@ -60,9 +60,9 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert_sentence(refused, "4 of 5 marked columns are still as the records said, or")
     assert "dose" not in refused.stderr  # no list to paste back
     for line in (
-        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.*",
+        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(low and high\)",
         r'kind: values = \["a", "b", "\*"\]',
-        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\]",
+        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(low and high\)",
         r'ill: classes = \["ja", "nein"\]',
     ):
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
@@ -201,15 +201,21 @@ DRAFTED = {
         ({"bounds": "[0, 20]"}, ["dose: fill = 4.0", "kind: values", "ill: classes"]),
         (  # of the records' range, 9.6, each is within 1 %
             {"bounds": "[0, 10.09]", "fill": ""},
-            ["dose: bounds = [0.0, 10.09] (the records: [0.4, 10.0, 4.0])", "k", "ill"],
+            ["dose: bounds = [0.0, 10.09] (high; the records: [0.4, 10.0,", "k", "ill"],
         ),
-        ({"bounds": "[0.49, 20]"}, ["dose: bounds = [0.49, 20.0], fill", "k", "ill"]),
+        (
+            {"bounds": "[0.49, 20]"},
+            ["dose: bounds = [0.49, 20.0], fill = 4.0 (low; the records", "k", "ill"],
+        ),
         ({"bounds": "[0.3, 10.1]"}, ["dose: fill = 4.0", "kind", "ill"]),
         (
             {"bounds": "[0, 20]", "fill": "log = true"},
             ["dose: log = true\n", "kind", "ill"],
         ),
-        ({"fill": "fill = 5"}, ["dose: bounds = [0.4, 10.0]\n", "kind", "ill: cla"]),
+        (
+            {"fill": "fill = 5"},
+            ["dose: bounds = [0.4, 10.0] (low and high)\n", "kind", "ill: cla"],
+        ),
         ({"fill": "", "bounds": "[0, 9]"}, ["kind: values", "ill: classes"]),
         ({"kind": DRAFTED["kind"].replace(', "*"', "", 1)}, ["dose", "kind", "ill"]),
         ({"kind": DRAFTED["kind"].replace('"v"', '"w"', 1)}, ["dose", "ill: classes"]),
@@ -240,6 +246,7 @@ def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(
     schema.write_text(AS_DRAFTED.format(**DRAFTED | changes))
     refused = command("experiments.schema", f"--confirm={schema}")
     listed = refused.stdout.split("\n  ")[1:]
+    assert "right as they stand are refused until it names them" in refused.stderr
     assert len(listed) == len(as_read), refused.stdout
     for line, start in zip(listed, as_read, strict=True):
         assert f"{line}\n".startswith(start), refused.stdout

@@ -16,6 +16,20 @@ SETTINGS = (
 
 
 @pytest.mark.hole
+def test_the_help_of_a_verb_is_its_own() -> None:
+    """That of `join` had the flags of all verbs, and 120 settings that it refuses."""
+    join = command("experiments.site", "join", "--help").stdout
+    assert "fedsvp site join FOLDER --records=TABLE" in join and "--witness:" in join
+    assert "propose FOLDER" not in join and "init" not in join
+    assert "--num_rounds" not in join and "Mechanisms:" not in join
+    propose = command("experiments.site", "propose", "--help").stdout
+    assert "--max_num_examples:" in propose and "--num_rounds" in propose
+    assert "--witness" not in propose and "--partition" not in propose
+    init = command("experiments.site", "init", "--helpfull").stdout
+    assert "--partition: " in init and "--min_num_examples: " in init
+
+
+@pytest.mark.hole
 def test_a_site_with_a_training_of_its_own_names_no_data_set(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -20,15 +20,12 @@ from fedsvp_jax.data.dataset import Dataset
 _TEST_STRIDE = 5
 
 
-def _folder() -> pathlib.Path:
-    package = importlib.util.find_spec("sklearn")
-    assert package is not None and package.origin is not None
-    return pathlib.Path(package.origin).parent / "datasets"
-
-
 def load_digits() -> Dataset:
     """1,797 digits as (8, 8, 1) uint8: about 80% for training, 20% for test."""
-    rows = np.loadtxt(_folder() / "data" / "digits.csv.gz", delimiter=",")
+    package = importlib.util.find_spec("sklearn")
+    assert package is not None and package.origin is not None
+    folder = pathlib.Path(package.origin).parent / "datasets" / "data"
+    rows = np.loadtxt(folder / "digits.csv.gz", delimiter=",")
     images, labels = rows[:, :-1], rows[:, -1]
     pixels = np.round(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)
     is_test = np.zeros(len(labels), bool)

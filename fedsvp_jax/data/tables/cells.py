@@ -55,15 +55,16 @@ def column_of(values: Any, source: str) -> pa.ChunkedArray:
     try:
         is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
         array = values if is_arrow else pa.array(values, from_pandas=True)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        if isinstance(array.type, pa.BaseExtensionType):  # as of pandas' Period
+            raise pa.ArrowInvalid("its storage has another meaning")
     except (pa.ArrowException, ValueError):  # cells of several types
         if np.ndim(next(iter(values))):
             raise ValueError(_HOLDS_ARRAYS.format(source)) from None
         array = pa.array([_text(value) for value in values], pa.string())
     column = pa.chunked_array([array]) if isinstance(array, pa.Array) else array
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
     if pa.types.is_nested(kind):
         raise ValueError(_HOLDS_ARRAYS.format(source))
     if pa.types.is_duration(kind):
@@ -155,13 +156,6 @@ def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     return _floats(pc.replace_substring(plain, decimal, "."))
 
 
-def percents(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
-    """(rows,) float64: `45 %` is 45, and so is `45%`; NaN elsewhere."""
-    with_sign = pc.ends_with(texts(column), "%")
-    number = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
-    return np.where(with_sign, numbers(number, notation), np.nan)
-
-
 def _of_each(column: pa.ChunkedArray, meaning: Callable[[str], float]) -> np.ndarray:
     names, codes = distinct(column)
     return np.array([meaning(text) for text in names] or [math.nan])[codes]
@@ -180,8 +174,11 @@ def values_of(
       form: of dates with slashes, of `DATE_FORMS`.
     """
     if type_ in ("number", "percent"):
-        read = numbers if type_ == "number" else percents
-        values = read(column, notation)
+        is_value: Any = True
+        if type_ == "percent":  # `45 %` is 45, and so is `45%`
+            is_value = pc.ends_with(texts(column), "%")
+            column = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
+        values = np.where(is_value, numbers(column, notation), np.nan)
         if np.isfinite(values).all():
             return values
         return np.where(np.isfinite(values), values, np.nan)

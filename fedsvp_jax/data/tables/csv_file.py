@@ -31,7 +31,9 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_GZIP, _WORKBOOKS = b"\x1f\x8b", (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
+_GZIP = b"\x1f\x8b"
+# .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
+_OTHERS = (b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD")
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
 _UNNAMED = (
     "line 1: column {} has no name; name it, or delete it (a first column that R or "
@@ -73,10 +75,11 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
             raw = gzip.decompress(raw)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path} is damaged: gzip cannot unpack it") from error
-    if raw.startswith(_WORKBOOKS):
+    if raw.startswith(_OTHERS):
         raise ValueError(
-            f"{path} is a workbook or an archive, not a CSV file; give it the ending "
-            ".xlsx if it is one, or export the sheet as CSV (UTF-8)"
+            f"{path} is a workbook, an archive or a file of a statistics program, not "
+            "a CSV file; give it the ending of its format (.xlsx, .parquet, .sav, "
+            ".dta, .xpt), or export it as CSV (UTF-8)"
         )
     marked = [codec for mark, codec in _MARKS.items() if raw.startswith(mark)]
     raw, codec = _in_utf8(raw, marked or ([encoding] if encoding else ENCODINGS), path)
@@ -173,11 +176,17 @@ def _columns(
             ),
         ).columns
     except pa.ArrowInvalid as error:
-        wrong = [
-            f"line {reader.line_num}, has {len(row)} values"
-            for row in reader
-            if row and len(row) != len(names)
-        ]
+        wrong = []
+        for row in reader:
+            line, size = f"line {reader.line_num}, has", sum(map(len, row))
+            if size > _BLOCK / 2 and "straddling" in str(error):
+                faults.append(
+                    f"{line} {size / 1e6:.1f} million characters, more than "
+                    f"{_BLOCK >> 20} MB may have; shorten it, or leave its longest "
+                    "column out of the file"
+                )
+            elif row and len(row) != len(names):
+                wrong.append(f"{line} {len(row)} values")
         note = f"; {len(wrong) - 1} more lines have another number, too"
         faults += wrong and [
             f"{wrong[0]}; the header names {len(names)} in line 1"

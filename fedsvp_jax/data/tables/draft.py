@@ -39,16 +39,10 @@ _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
 )
-_HINTS = {  # by the form of a text
-    r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}": "a date? write its year with four digits",
-    literals.GROUPED.pattern: r'a number? state --thousands="\1"',
-    "[0-9]+:[0-5][0-9](:[0-5][0-9])?": "a duration? write it in hours, such as 36.5",
-    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?"
-    r"(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?": "a number? write it plainly",
-}
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
+_ROUND = 100
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
@@ -104,6 +98,9 @@ def proposed(
                 name, column, notation, f"{source}: column {name}"
             )
             notes[f"columns.{name}"] = [note]
+    repeated = dependences.repetitions(features, schema_columns, notation)
+    for name, note in repeated.items():
+        notes[f"columns.{name}"].append(note)
     with files.collected(faults):
         if client is not None:
             at = f"{source}: column {client}"
@@ -214,8 +211,13 @@ def _draft_column(
     not_numbers = ~is_number & ~missing
     if missing.all():
         return _LEFT_OUT, "no cell has a value"
-    if cells.num_distinct(column) == 1:
-        return _LEFT_OUT, f"constant: {files.quoted(column[0].as_py())} in every row"
+    present = column.filter(pa.array(~missing))
+    if cells.num_distinct(present) == 1 and (is_number.any() or not missing.any()):
+        blank = "cell that has a value: does a blank mean no? write 0"
+        return _LEFT_OUT, (
+            f"constant: {files.quoted(present[0].as_py())} in every "
+            f"{blank if missing.any() else 'row'}"
+        )
     if _PERSON.match(name) and cells.num_distinct(column) > _FEW:
         return (
             _LEFT_OUT,
@@ -288,7 +290,8 @@ def _code(
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
     same_length = digits.min() == digits.max()
-    if same_length and digits[0] >= _LONG_CODE and present.min() > 0:
+    ends = present % _ROUND  # a quantity is often rounded, as 45000; no code is
+    if same_length and digits[0] >= _LONG_CODE and present.min() > 0 and ends.any():
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
     if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
@@ -304,7 +307,7 @@ def _category(
     example, count = rest[0].as_py(), cells.num_distinct(column)
     hints = (
         match.expand(words)
-        for form, words in _HINTS.items()
+        for form, words in literals.WORDS["hints"].values()
         if (match := re.fullmatch(form, example))
     )
     hint = next(hints, "")

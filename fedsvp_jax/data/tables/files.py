@@ -103,9 +103,8 @@ def readable(path: Path, expected: str = "") -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ImportError) or getattr(error, "filename", None):
             raise
-        raise ValueError(
-            f"{path} cannot be read ({reason(error)}){expected}"
-        ) from error
+        why = reason(error).replace(str(path), "the file")
+        raise ValueError(f"{path} cannot be read ({why}){expected}") from error
 
 
 def reason(error: Exception) -> str:

@@ -101,7 +101,7 @@ def time_of(number_of_hours: float) -> datetime.time:
 
 _COMMA = re.compile(r"[+-]?[0-9.]*[0-9],[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ])[0-9]{3}(?:\1[0-9]{3})*")
+GROUPED = re.compile(WORDS["hints"]["grouped"][0])
 
 
 def grouped(text: str) -> str:

@@ -92,15 +92,6 @@ _UNITS: dict[str, Callable[[float], Any]] = {
     "date": literals.date_of,
     "time": literals.time_of,
 }
-_ALWAYS = (
-    "unit",
-    "decimal",
-    "rows_per_person",
-    "bounds",
-    "bounds_unit",
-)  # fields that are written at their defaults too
-# Two categories that need no look at the records.
-_OF_FORMS = ("0 1", "false true", "n y", "no yes", "f m", "female male")
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -240,8 +231,10 @@ class Schema(Settings):
         )
 
 
-def as_read(schema: Schema, name: str) -> list[str]:
+def as_read(schema: Schema, name: str) -> dict[str, str]:
     """The entries of a marked column, or of the label, that are as the records said.
+
+    Beside `bounds` stands which of them: low, high, or low and high.
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
     bound is as the records said within 1 % of their range, unless it is 0.
@@ -250,27 +243,30 @@ def as_read(schema: Schema, name: str) -> list[str]:
         "category", values=schema.classes, from_data=schema.classes_from_data
     )
     texts = [text for text in column.values if text != OTHERS]
-    if " ".join(sorted(texts)).lower() in _OF_FORMS:
-        return []
+    if " ".join(sorted(texts)).lower() in _FORMAT["of_forms"]:
+        return {}
     mark, key = column.from_data, "classes" if name == schema.label else "values"
     if isinstance(mark, tuple):
         extremes = [end for end in mark[:2] if not isinstance(end, str)]
         codes = [f"{end:g}" for end in extremes]
         near = [
-            end and abs(end - extreme) <= np.ptp(extremes) / 100
-            for end, extreme in zip(column.bounds, extremes, strict=False)
+            side
+            for side, end, extreme in zip(
+                ("low", "high"), column.bounds, extremes, strict=False
+            )
+            if end and abs(end - extreme) <= np.ptp(extremes) / 100
         ]
         parts = {
             key: {*mark, OTHERS} == {*texts, OTHERS}
             or (bool(texts) and codes == [texts[0], texts[-1]]),
-            "bounds": any(near) and column.bounds != (0, 1),
+            "bounds": " and ".join(near) if column.bounds != (0, 1) else "",
             "log": column.log,
             "fill": mark[2:] == (column.fill,),
         }
     else:
         is_filled = column.fill is not None and not schema.bounds_draws
         parts = {key: column.type == "category", "fill": is_filled}
-    return [name for name, holds in parts.items() if holds]
+    return {name: str(holds) for name, holds in parts.items() if holds}
 
 
 def read_schema(path: Path) -> Schema:
@@ -437,7 +433,7 @@ def written(declared: Schema | SchemaColumn, section: str = "") -> dict[str, str
     return {
         key: _toml(getattr(declared, name), unit)
         for key, name in keys.items()
-        if name in _ALWAYS or getattr(declared, name) != defaults[name]
+        if name in _FORMAT["always"] or getattr(declared, name) != defaults[name]
     }
 
 

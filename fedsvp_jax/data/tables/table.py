@@ -90,8 +90,6 @@ def load_rows(
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    if not len(next(iter(columns.values()))):
-        raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
         name: cells.texts(column)
@@ -175,7 +173,9 @@ def from_table(
     if persons is None:
         notices += _repeating(columns, {label, client}, schema)
     elif limit is not None:
-        chosen = _chosen_rows(persons, limit)
+        # At most so many rows of each person, drawn whatever they hold.
+        order = np.random.default_rng(1).permutation(rows)
+        chosen = _ranks(persons, np.argsort(order)) < limit
         if not chosen.all():
             notices.append(
                 f"{(~chosen).sum()} of {rows} rows are left out, since of each person "
@@ -257,6 +257,32 @@ def from_table(
     )
 
 
+def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
+    """Rows of zeros in the place of those that nobody but their client reads.
+
+    Args:
+      schema: of all tables.
+      sizes: training rows of each client.
+    """
+    width = sum(column.width for column in schema.columns.values())
+    inputs = np.zeros((sum(sizes), width), np.float32)
+    labels = np.zeros(len(inputs), np.int32)
+    by_person = schema.unit == "person"
+    return Dataset(
+        "csv",
+        inputs,
+        labels,
+        inputs[:1],
+        labels[:1],
+        len(schema.classes),
+        train_writers=np.repeat(np.arange(len(sizes)), sizes),
+        train_persons=np.arange(len(inputs)) if by_person else None,
+        rows_per_person=schema.rows_per_person if by_person else None,
+        from_records=schema.from_records,
+        schema=schema,
+    )
+
+
 def _check_apart(table: Columns, tested: Columns, name: str) -> None:
     """Refuses a test table of the training table's rows, whose scores would be exact.
 
@@ -282,12 +308,6 @@ def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
     counts = np.bincount(labels, minlength=len(shares))
     in_order = np.sort(shares)[np.argsort(np.argsort(counts))]
     return bool(counts @ np.log(in_order / shares) > 10)
-
-
-def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
-    """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
-    order = np.random.default_rng(1).permutation(len(persons))
-    return _ranks(persons, np.argsort(order)) < limit
 
 
 def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:

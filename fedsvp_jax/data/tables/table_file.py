@@ -1,6 +1,7 @@
 """A table from a file: CSV, Parquet, a workbook, or what SPSS, Stata and SAS write."""
 
 import itertools
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -11,19 +12,17 @@ from fedsvp_jax.data.tables import cells, csv_file, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.csv_file import Form
 
-_STATISTICS = {  # readers of pyreadstat
-    ".sav": "read_sav",
-    ".zsav": "read_sav",
-    ".por": "read_por",
-    ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat",
-    ".xpt": "read_xport",
-}
+_STATISTICS = literals.WORDS["readers"]  # of pyreadstat
+_EXPECTED = "; its ending must be that of its format: .csv, .parquet, .xlsx, .sav, .dta"
 _SCALE = 10  # codes from 0 to 10, of which the first and the last alone have words
+_COPIES = 2  # of a file, at the least, are in memory while it is read
 _UNCOMPUTED = re.compile(  # a formula; the value of a text may be empty
     rb'<c (?:(?!t="str")[^>])*>\s*<f[^>]*>[^<]*</f>\s*(?:<v\s*/>|<v>\s*</v>|</c>)'
 )
 _LITERALS = re.compile(r'"[^"]*"|\\.')  # of a cell's form, which are only shown
+_DIGITS = re.compile(  # forms that show 501 as 00501: of sheets, SPSS, SAS, and Stata
+    r"(?P<zeros>00+)|(?:[NZ]|%0)(?P<width>[0-9]+)(?:\.0)?[fg]?"
+)
 
 
 def read_table(
@@ -42,20 +41,40 @@ def read_table(
     Raises:
       MissingExtra: the reader's library is not installed.
       OSError: it cannot be read.
-      ValueError: it is no such file.
+      ValueError: it is no such file, has no rows, or is larger than the memory.
     """
-    ending = path.suffix.lower()
-    if ending not in _READERS:
-        return csv_file.read(path, encoding)
-    with extras.needed("tables", path.name), files.readable(path):
-        table = _READERS[ending](path)
-    return columns_of(table, str(path)), None
+    ending, size = path.suffix.lower(), path.stat().st_size
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if _COPIES * size > memory:
+        raise ValueError(
+            f"{path} has {size / 1e9:.3g} GB, which take {_COPIES} times as much "
+            f"memory or more, and this machine has {memory / 1e9:.3g} GB; leave "
+            "columns that are no features out of the file, or read it on a larger "
+            "machine"
+        )
+    if ending in _READERS:
+        with extras.needed("tables", path.name), files.readable(path, _EXPECTED):
+            table, form = _READERS[ending](path), None
+        columns = columns_of(table, str(path))
+    else:
+        columns, form = csv_file.read(path, encoding)
+    if not any(map(len, columns.values())):
+        raise ValueError(f"{path} has no rows")
+    return columns, form
 
 
 def _parquet(path: Path) -> Any:
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(path)
+    table = pyarrow.parquet.read_table(path)
+    for field in table.schema:
+        is_extended = isinstance(field.type, pyarrow.BaseExtensionType)
+        if is_extended or b"ARROW:extension:name" in (field.metadata or {}):
+            raise ValueError(
+                f"column {field.name} has a type of the program that wrote it, such "
+                "as pandas' Period; write it as text (.astype(str))"
+            )
+    return table
 
 
 def _workbook(path: Path) -> Any:
@@ -81,7 +100,9 @@ def _workbook(path: Path) -> Any:
         even = zip(*itertools.zip_longest(*filled, fillvalue=""), strict=True)
         sheets[part.title] = pandas.DataFrame(even, dtype=object)
     tables = [name for name, sheet in sheets.items() if len(sheet) > 1]
-    if len(tables) != 1:
+    if not tables:
+        return {}
+    if len(tables) > 1:
         raise ValueError(
             f"{len(tables)} sheets hold a table: {', '.join(tables)}; leave one in it"
         )
@@ -103,12 +124,20 @@ def _workbook(path: Path) -> Any:
 
 
 def _cell(cell: Any) -> Any:
-    """A cell's value, "" of none; of a number shown as a per cent, that text."""
-    if "%" in _LITERALS.sub("", cell.number_format or "") and isinstance(
-        cell.value, int | float
-    ):
-        return f"{100 * cell.value:.12g} %"
-    return "" if cell.value is None else cell.value
+    """A cell's value, "" of none; a per cent, or a code with zeros, as it is shown."""
+    form, value = _LITERALS.sub("", cell.number_format or ""), cell.value
+    if "%" in form and isinstance(value, int | float):
+        return f"{100 * value:.12g} %"
+    return "" if value is None else _with_zeros(value, form)
+
+
+def _with_zeros(value: Any, form: str | None) -> Any:
+    """The text 00501 for 501 where its form shows it so; any other value as it is."""
+    match = _DIGITS.fullmatch(form or "")
+    if not match or not isinstance(value, int | float) or not value >= 0:
+        return value
+    width = int(match["width"] or len(match["zeros"]))
+    return f"{value:0{width}.0f}" if value % 1 == 0 else value
 
 
 def _of_statistics(path: Path) -> Any:
@@ -127,6 +156,9 @@ def _of_statistics(path: Path) -> Any:
             if not (is_scale and low <= code <= high)
         }
         table[name] = [words.get(code, code) for code in table[name]]
+    for name, form in meta.original_variable_types.items():
+        if _DIGITS.fullmatch(form or ""):
+            table[name] = [_with_zeros(code, form) for code in table[name]]
     return table
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import pathlib
 import re
 import resource
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import csv_file, draft, literals
+from fedsvp_jax.data.tables import csv_file, draft, literals, table_file
 from fedsvp_jax.data.tables.table import load_file, load_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
@@ -115,7 +116,7 @@ REFUSED = {
         "has the byte 0x81, which is not utf-8 or cp1252",
     ),
     "nothing": ("", "is empty; the first line must name the columns"),
-    "a header alone": ("x,y\n", "at least one row"),
+    "a header alone": ("x,y\n", "has no rows"),
     "a short line": (
         table_of() + "1\n2\n",
         "line 22, has 1 values; .*another number, too",
@@ -126,6 +127,30 @@ REFUSED = {
         "texts .'z{40}…' in row 20",
     ),
 }
+
+
+def test_a_table_beyond_the_memory_names_size_limit_and_remedy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system killed the process, or --resume and --batch_size were named."""
+    path = tmp_path / "a.csv"
+    path.write_text(table_of())
+    memory = {"SC_PHYS_PAGES": path.stat().st_size, "SC_PAGE_SIZE": 1}
+    monkeypatch.setattr(os, "sysconf", lambda name: 2 * memory[name])
+    assert len(table_file.read_table(path)[0]) == 2
+    monkeypatch.setattr(os, "sysconf", memory.get)
+    size = r"[0-9.e-]+ GB, which take 2 times .* this machine has [0-9.e-]+ GB; leave "
+    with pytest.raises(ValueError, match=f"a.csv has {size}columns"):
+        table_file.read_table(path)
+
+
+def test_a_record_beyond_a_block_names_line_size_limit_and_remedy(
+    tmp_path: pathlib.Path,
+) -> None:
+    """It was "straddling object straddles two block boundaries"."""
+    content = table_of() + f'1,"{"x" * 9_000_000}"\n'
+    with pytest.raises(ValueError, match=r"line 22, has 9.0 mill.*4 MB .*; shorten it"):
+        load(tmp_path / "a.csv", content)
 
 
 @pytest.mark.parametrize("name", list(REFUSED))

@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         r"column death lacks a label \('' in row 31.*leave such rows out",
     ),
     "one outcome": (text(death=lambda n, _: "no"), "1 different values; labels are 2"),
-    "a workbook": (b"PK\x03\x04" + bytes(range(256)), "export the sheet as CSV"),
+    "a workbook": (b"PK\x03\x04" + bytes(range(256)), "or export it as CSV"),
     "NUL bytes": (PLAIN.replace("Bern", "Be\0rn", 1), "holds NUL bytes"),
 }
 

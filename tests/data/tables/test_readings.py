@@ -423,7 +423,8 @@ def test_columns_that_tell_the_class_are_noted() -> None:
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     assert notes == {
-        "columns.type1": "binary: 0 or 1",
+        "columns.type1": 'binary: 0 or 1; type tells the same: type = "drop" leaves '
+        "type1 out",
         "columns.white": "binary: 0 or 1",
         "columns.almost white": "binary: 0 or 1",
         "columns.weight": "6.2 % of the cells are missing",
@@ -432,6 +433,51 @@ def test_columns_that_tell_the_class_are_noted() -> None:
         'type = "drop"',
         "columns.rare": "binary: 0 or 1",
     }
+
+
+def test_columns_that_repeat_another_are_noted_with_it() -> None:
+    """Indicators beside their category, complements, other units passed in silence."""
+    rng = np.random.default_rng(5)
+    stage, sex = rng.choice(["I", "II", "III"], 300), rng.choice(["F", "M"], 300)
+    weight = rng.normal(70, 12, 300).round(1)
+    weight[rng.random(300) < 0.1] = np.nan
+    dose = rng.integers(0, 10, 300)
+    table = {
+        "stage_I": (stage == "I").astype(int),
+        "stage": stage,
+        "stage again": [f"grade {text}" for text in stage],
+        "late": np.where(stage == "III", "yes", "no"),
+        "female": (sex == "F").astype(int),
+        "sex": sex,
+        "male": (sex == "M").astype(int),
+        "weight": weight,
+        "pounds": (weight / 0.4536).round(),
+        "lost": -weight,
+        "filled": np.nan_to_num(weight, nan=70),  # as the draft fills them
+        "height": rng.normal(170, 9, 300).round(1),
+        "dose": dose,
+        "dosed": (dose > 0).astype(int),  # no linear function
+        "squared": dose**2,
+        "rare": np.arange(300) == 7,  # by chance in one stage alone
+        "died": rng.choice(["no", "yes"], 300),
+    }
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    repeated = {
+        name: note.partition(" tells the same: ")[0].rpartition("; ")[2]
+        for name, note in notes.items()
+        if "tells the same" in note
+    }
+    assert repeated == {
+        "columns.stage_I": "stage",
+        "columns.stage again": "stage",
+        "columns.late": "stage",
+        "columns.sex": "female",
+        "columns.male": "female",
+        "columns.pounds": "weight",
+        "columns.lost": "weight",
+        "columns.filled": "weight",
+    }
+    assert 'female tells the same: type = "drop" leaves sex out' in notes["columns.sex"]
 
 
 def test_a_class_that_may_be_no_class_is_noted_and_a_listed_one_is_a_class() -> None:
@@ -864,8 +910,102 @@ def test_a_file_of_another_program_is_the_same_table(tmp_path: pathlib.Path) -> 
             ending
         )
         assert table.load_file(path, settings).fingerprint == data.fingerprint
+        content = path.read_bytes()
         path.write_bytes(b"PK no such file")
-        with pytest.raises(ValueError, match=rf"a\.{ending} cannot be read"):
+        with pytest.raises(ValueError, match=r"cannot be read \(.*its ending") as error:
+            table_file.read_table(path)
+        assert str(error.value).count(str(path)) == 1
+        (tmp_path / "b.csv").write_bytes(content)
+        with pytest.raises(ValueError, match="give it the ending of its format"):
+            table_file.read_table(tmp_path / "b.csv")
+        with pytest.raises(FileNotFoundError) as absent:
+            table_file.read_table(tmp_path / f"none.{ending}")
+        assert absent.value.filename.endswith(f"none.{ending}")
+
+
+@pytest.mark.hole
+def test_codes_that_a_form_shows_with_zeros_are_codes(tmp_path: pathlib.Path) -> None:
+    """pandas 46895, readxl 389, pyreadstat 93: 00501 of a form `00000` was 501."""
+    openpyxl = pytest.importorskip("openpyxl")
+    pyreadstat = pytest.importorskip("pyreadstat")
+    codes = [501 + 37 * (n % 40) for n in range(ROWS)]
+    book = openpyxl.Workbook()
+    book.active.append(["x", "plain", "died"])
+    for n in range(ROWS):
+        book.active.append([codes[n], codes[n], DIED[n]])
+        book.active.cell(book.active.max_row, 1).number_format = "00000"
+    book.save(tmp_path / "a.xlsx")
+    frame = pandas.DataFrame({"x": codes, "plain": codes, "died": DIED}, dtype=object)
+    frame = frame.astype({"x": float, "plain": float})
+    frame.loc[3, "x"] = np.nan
+    for ending, form in (("sav", "N5"), ("dta", "%05.0f"), ("xpt", "Z5")):
+        write = getattr(pyreadstat, f"write_{ending.replace('xpt', 'xport')}")
+        write(frame, tmp_path / f"a.{ending}", variable_format={"x": form})
+    for ending in ("xlsx", "sav", "dta", "xpt"):
+        columns, _ = table_file.read_table(tmp_path / f"a.{ending}")
+        schema, notes = draft.proposed(columns, label="died", client=None, source="a")
+        assert notes["columns.x"] == "'00501': a code, no number", ending
+        assert schema.columns["plain"].bounds == (501, 501 + 37 * 39)
+        blank = "00612" if ending == "xlsx" else ""
+        assert cells.texts(columns["x"]).to_pylist()[:4] == [
+            *("00501", "00538", "00575", blank)
+        ]
+
+
+@pytest.mark.hole
+def test_types_of_pandas_alone_are_texts_or_refused(tmp_path: pathlib.Path) -> None:
+    """aws-sdk-pandas 675, arrow 35855: the month 2020-01 was 600; a cut, a fault."""
+    frame = pandas.DataFrame(
+        {
+            "month": pandas.period_range("2020-01", periods=12, freq="M").repeat(10),
+            "cut": pandas.cut(range(ROWS), [-1, 60, ROWS]),
+            "died": DIED,
+        }
+    )
+    columns = table_file.columns_of(frame, "a")
+    assert columns["month"][0].as_py() == "2020-01"
+    assert cells.distinct(columns["cut"])[0] == ["(-1, 60]", "(60, 120]"]
+    frame.drop(columns="cut").to_parquet(tmp_path / "a.parquet")
+    read = (
+        "import pathlib, sys; from fedsvp_jax.data.tables import table_file\n"
+        "table_file.read_table(pathlib.Path(sys.argv[1]))"
+    )
+    for line in ("", "import pandas.core.arrays.arrow.extension_types\n"):
+        words = [sys.executable, "-c", line + read, str(tmp_path / "a.parquet")]
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        assert "column month has a type of the program" in ended.stderr
+
+
+@pytest.mark.hole
+def test_rounded_amounts_are_no_code_and_one_number_or_a_blank_is_asked_about() -> None:
+    """TableOne 200: an income of 45000 or 65000 was a code of five digits."""
+    table = {
+        "income": [(45000, None, 65000)[n % 3] for n in range(ROWS)],
+        "post": [10115 + 7 * (n % 50) for n in range(ROWS)],
+        "asked": [(None, 1)[n % 2] for n in range(ROWS)],
+        "ticked": each("", "x"),
+        "died": each("yes", "no", "no", "yes"),
+    }
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert schema.columns["income"].bounds == (45000, 65000)
+    assert notes["columns.post"] == "5 digits in every row: a code?"
+    assert notes["columns.asked"].startswith("constant: '1' in every cell that has a")
+    assert schema.columns["ticked"].values == ("x", "*")
+
+
+@pytest.mark.hole
+def test_a_table_without_rows_is_one_sentence_in_every_format(
+    tmp_path: pathlib.Path,
+) -> None:
+    """It was 0 classes, columns of one length, or `0 sheets hold a table: ;`."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    frame = pandas.DataFrame({"age": [1.0], "died": ["no"]}).iloc[:0]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    pyreadstat.write_sav(frame, tmp_path / "a.sav")
+    for path in sorted(tmp_path.iterdir()):
+        with pytest.raises(ValueError, match="has no rows"):
             table_file.read_table(path)
 
 

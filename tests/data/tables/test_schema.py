@@ -294,7 +294,11 @@ def test_a_column_is_left_out_by_its_type_alone() -> None:
 def test_zero_is_no_bound_of_the_records() -> None:
     """A count starts at 0 whatever the rows; any other end of theirs is asked about."""
     mark = (0.0, 7.0)
-    for bounds, entries in (((0, 20), []), ((0, 7.05), ["bounds"]), ((-1, 20), [])):
+    for bounds, entries in (
+        ((0, 20), {}),
+        ((0, 7.05), {"bounds": "high"}),
+        ((-1, 20), {}),
+    ):
         column = SchemaColumn("number", bounds=bounds, from_data=mark)
         assert as_read(Schema({"visits": column}), "visits") == entries
 
