@@ -2,11 +2,21 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
+
+from flax import serialization
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import AnyPath, Record, read_json, write_json
+from fedsvp_jax.core.files import (
+    AnyPath,
+    Record,
+    read_json,
+    replace_file,
+    sha256,
+    write_json,
+)
+from fedsvp_jax.run import sweep
 from fedsvp_jax.run.folder import RunFolder, differences
-from fedsvp_jax.run.sweep import SweepPlan
 
 
 def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
@@ -16,15 +26,16 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     one process: the same cells and rounds in the same order. There is one exception.
     Where `total_epsilon` ends the cells of a mechanism in different rounds, one process
     also writes rows without uploads for the cells that wait for the last one.
-    There are no checkpoints.
+    With the parts' checkpoints, which are copied, the whole sweep grows as any other.
 
     Args:
       folders: of the parts 1/N to N/N, in any order.
-      output_dir: a new folder.
+      output_dir: a new folder, or that of the same merge, which is written anew.
 
     Raises:
-      ValueError: a folder is no finished part of a sweep, they are not all parts of one
-        sweep, or `output_dir` is not new; nothing was written.
+      ValueError: a folder is no finished part of a sweep, its files are not those that
+        the sweep wrote, they are not all parts of one sweep, or `output_dir` holds
+        anything else; nothing was written.
       OSError: the folder cannot be written.
     """
     paths = [pathlib.Path(folder) for folder in folders]
@@ -37,7 +48,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
         if changed := differences(whole, config):
             raise ValueError(
                 f"{path} is a part of another sweep than {first}, or of another "
-                f"division of it: {'; '.join(changed[:3])}"
+                f"division of it: {'; '.join(changed)}"
             )
         parts.append((number, path, cells))
     parts.sort(key=lambda part: part[0])
@@ -47,17 +58,65 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
             f"name the folder of each of the {whole['part']} parts of the sweep once, "
             f"got part {', '.join(map(str, numbers))}"
         )
+    rows, states, configs = b"", [], []
+    for _, path, _ in parts:
+        folder = RunFolder(path)
+        folder.history = [read_json(path / "config.json")]
+        configs += folder.history
+        rows += _checked(folder, states)
     merged = RunFolder(output_dir)
-    merged.start(whole | {"part": None}, resume=False)
+    merged.start(whole | {"part": None}, resume=False, joined=configs)
     order = whole["mechanisms"].index
     with merged:
-        for _, path, _ in parts:
-            merged.append("results.jsonl", RunFolder(path).rows("results.jsonl"))
-        merged.sort(
-            "results.jsonl", lambda row: (order(row["mechanism"]), row["round"])
-        )
+        replace_file(merged.path / sweep.ROWS, rows)
+        merged.sort(sweep.ROWS, lambda row: (order(row["mechanism"]), row["round"]))
         cells = [cell for *_, cells in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
+        programs = sweep.programs(ExperimentConfig(), merged)
+        for (checkpointer, _), state in zip(programs, states, strict=True):
+            checkpointer.save(*state)
+
+
+def _checked(folder: RunFolder, states: list[tuple[int, Any]]) -> bytes:
+    """The rows of a part; adds the round and the state of each of its programs.
+
+    Raises:
+      ValueError: rows or cells are not those that the sweep wrote.
+    """
+    programs = [*sweep.programs(ExperimentConfig(), folder)]
+    of_cell = {
+        sweep.cell_key(sweep.cell_name(config)): program
+        for program, (_, configs) in enumerate(programs)
+        for config in configs
+    }
+    sums = folder.path / sweep.SUM
+    cells = folder.path / "cells.json"
+    rows = b""
+    for program, (checkpointer, _) in enumerate(programs):
+        newest = checkpointer.newest()
+        if newest is None or not sums.exists():
+            raise ValueError(
+                f"{folder.path} lacks files of its checkpoints, with which its rows are "
+                "compared; copy the whole folder, or run its command again with --resume"
+            )
+        content, done = newest
+        state = serialization.msgpack_restore(content)
+        rows = folder.keep_rounds(
+            sweep.ROWS,
+            done,
+            is_ours=lambda row, program=program: (
+                of_cell[sweep.cell_key(row)] == program
+            ),
+            checksum=state["rows"][sweep.ROWS],
+            is_whole=True,
+        )
+        states.append((done, state))
+    if sums.read_text() != sha256(cells):
+        raise ValueError(
+            f"{cells} is not as the sweep wrote it; run its command again with "
+            "--resume, which writes it anew"
+        )
+    return rows
 
 
 def _read(
@@ -71,7 +130,7 @@ def _read(
     config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
-    plan = SweepPlan.recorded(config)
+    plan = sweep.SweepPlan.recorded(config)
     number, parts = plan.part_of()
     num_cells = sum(map(len, plan.programs(ExperimentConfig()).values()))
     file = path / "cells.json"
