@@ -240,8 +240,7 @@ class RunFolder:
         *,
         is_ours: Callable[[Record], bool],
         checksum: int = 0,
-        is_whole: bool = False,
-    ) -> bytes:
+    ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
         Args:
@@ -250,10 +249,6 @@ class RunFolder:
           is_ours: whether a row is of this session; others stay.
           checksum: of this session's lines up to `done`: the sum of what `append`
             gave, which follows no order.
-          is_whole: whether a line to drop is refused.
-
-        Returns:
-          The lines that stay.
 
         Raises:
           ValueError: a line is damaged, changed, missing, out of order or there twice.
@@ -278,15 +273,12 @@ class RunFolder:
             if not ours or round_num <= done:
                 lines.append(line)
                 of_session += [line] * ours
-        kept_lines = b"".join(lines)
-        changed = sum(map(zlib.crc32, of_session)) != checksum
-        if changed or (is_whole and kept_lines != content):
+        if sum(map(zlib.crc32, of_session)) != checksum:
             raise ValueError(
                 f"{file} has other rows than were written up to round {done}; {_REMEDY}"
             )
-        if kept_lines != content:
-            replace_file(file, kept_lines)
-        return kept_lines
+        if b"".join(lines) != content:
+            replace_file(file, b"".join(lines))
 
     def sort(self, name: str, key: Callable[[Record], Any]) -> None:
         """Sorts the lines of a json-lines file."""

@@ -1,7 +1,8 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
 import pathlib
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flax import serialization
@@ -58,60 +59,59 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
             f"name the folder of each of the {whole['part']} parts of the sweep once, "
             f"got part {', '.join(map(str, numbers))}"
         )
-    rows, states, configs = b"", [], []
-    for _, path, _ in parts:
-        folder = RunFolder(path)
-        folder.history = [read_json(path / "config.json")]
-        configs += folder.history
-        rows += _checked(folder, states)
+    configs = [read_json(path / "config.json") for _, path, _ in parts]
+    states: list[tuple[int, Any]] = []
+    rows = b""
+    for (_, path, _), config in zip(parts, configs, strict=True):
+        of_part = [*_states(path, config)]
+        rows += _rows(path, of_part)
+        states += of_part
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False, joined=configs)
-    order = whole["mechanisms"].index
+    cells = [cell for *_, cells in parts for cell in cells]
     with merged:
         replace_file(merged.path / sweep.ROWS, rows)
-        merged.sort(sweep.ROWS, lambda row: (order(row["mechanism"]), row["round"]))
-        cells = [cell for *_, cells in parts for cell in cells]
+        sweep.sort_rows(merged, cells)
         write_json(merged.path / "cells.json", cells)
         programs = sweep.programs(ExperimentConfig(), merged)
         for (checkpointer, _), state in zip(programs, states, strict=True):
             checkpointer.save(*state)
 
 
-def _checked(folder: RunFolder, states: list[tuple[int, Any]]) -> bytes:
-    """The rows of a part; adds the round and the state of each of its programs.
+def _states(path: pathlib.Path, config: Record) -> Iterator[tuple[int, Any]]:
+    """The rounds and the last state of each program of a part.
+
+    Raises:
+      ValueError: one is missing or damaged.
+    """
+    folder = RunFolder(path)
+    folder.history = [config]
+    for checkpointer, _ in sweep.programs(ExperimentConfig(), folder):
+        if (newest := checkpointer.newest()) is None:
+            raise ValueError(
+                f"{path} lacks a checkpoint, with which its rows are compared; copy "
+                "the whole folder, or run its command again with --resume"
+            )
+        content, done = newest
+        yield done, serialization.msgpack_restore(content)
+
+
+def _rows(path: pathlib.Path, states: Sequence[tuple[int, Any]]) -> bytes:
+    """The rows of a part, which are those that its states stand for.
 
     Raises:
       ValueError: rows or cells are not those that the sweep wrote.
+      OSError: a file is missing.
     """
-    programs = [*sweep.programs(ExperimentConfig(), folder)]
-    of_cell = {
-        sweep.cell_key(sweep.cell_name(config)): program
-        for program, (_, configs) in enumerate(programs)
-        for config in configs
-    }
-    sums = folder.path / sweep.SUM
-    cells = folder.path / "cells.json"
-    rows = b""
-    for program, (checkpointer, _) in enumerate(programs):
-        newest = checkpointer.newest()
-        if newest is None or not sums.exists():
-            raise ValueError(
-                f"{folder.path} lacks files of its checkpoints, with which its rows are "
-                "compared; copy the whole folder, or run its command again with --resume"
-            )
-        content, done = newest
-        state = serialization.msgpack_restore(content)
-        rows = folder.keep_rounds(
-            sweep.ROWS,
-            done,
-            is_ours=lambda row, program=program: (
-                of_cell[sweep.cell_key(row)] == program
-            ),
-            checksum=state["rows"][sweep.ROWS],
-            is_whole=True,
+    file, cells = path / sweep.ROWS, path / "cells.json"
+    rows = file.read_bytes()
+    sums = map(zlib.crc32, rows.splitlines(keepends=True))
+    if sum(sums) != sum(state["rows"][sweep.ROWS] for _, state in states):
+        raise ValueError(
+            f"{file} has other rows than were written; put a copy of the file back, or "
+            "run this part again in a new folder"
         )
-        states.append((done, state))
-    if sums.read_text() != sha256(cells):
+    if (path / sweep.SUM).read_text() != sha256(cells):
         raise ValueError(
             f"{cells} is not as the sweep wrote it; run its command again with "
             "--resume, which writes it anew"

@@ -38,8 +38,8 @@ from fedsvp_jax.run.trainer import Trainer
 ROWS = "results.jsonl"
 SUM = "checkpoints/cells.sha256"  # of cells.json, by which `parts.merge` knows it
 _PARTS_STAY = (
-    "a part keeps its lists; merge all parts, then continue the whole sweep with longer "
-    "lists, without --part"
+    "a part keeps its lists; merge all parts, then continue the whole sweep with "
+    "longer lists, without --part"
 )
 Config = TypeVar("Config", bound=ExperimentConfig)
 
@@ -242,18 +242,23 @@ def sweep(
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     lists = ("mechanisms", "epsilons", "seeds", "total_epsilons")
+    firsts = dict.fromkeys(("mechanism", "epsilon", "seed"))
 
     def refused(former: Record, new: Record) -> list[str]:
-        """What a sweep cannot grow with; a part has other cells then, and cannot."""
-        grows = plan.part is None
-        grows &= _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
-        varied = dict.fromkeys(
+        """Changes with which a sweep cannot grow; a part would have other cells."""
+        longer = firsts | dict.fromkeys(
             name
             for name in lists
-            if grows or {*(former.get(name) or [None])} <= {*(new[name] or [None])}
-        ) | dict.fromkeys(("mechanism", "epsilon", "seed"))
-        changes = differences(former | varied, new | varied)
-        return changes if changes or grows else [_PARTS_STAY]
+            if {*(former.get(name) or [None])} <= {*(new[name] or [None])}
+        )
+        swept = firsts | dict.fromkeys(lists)
+        if (
+            plan.part is None
+            and not differences(former | swept, new | swept)
+            and _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
+        ):
+            return []
+        return differences(former | longer, new | longer) or [_PARTS_STAY]
 
     folder.start(settings, resume=options.resume, refused=refused)
     file = folder.path / "cells.json"
@@ -278,13 +283,17 @@ def sweep(
                 summaries[cell_key(summary)] = summary
             write_json(file, [summaries[key] for key in order if key in summaries])
             replace_file(folder.path / SUM, sha256(file).encode())
+        every = [summaries[key] for key in order]
         if len(folder.history) > 1:
-            folder.sort(
-                ROWS,
-                lambda row: (
-                    plan.mechanisms.index(row["mechanism"]),
-                    row["round"],
-                    order[cell_key(row)],
-                ),
-            )
-    return [summaries[key] for key in order]
+            sort_rows(folder, every)
+    return every
+
+
+def sort_rows(folder: RunFolder, cells: Sequence[Record]) -> None:
+    """Sorts the rows by mechanism and round, then in the order of all cells."""
+    order = folder.history[-1]["mechanisms"].index
+    places = {cell_key(cell): place for place, cell in enumerate(cells)}
+    folder.sort(
+        ROWS,
+        lambda row: (order(row["mechanism"]), row["round"], places[cell_key(row)]),
+    )
