@@ -8,6 +8,7 @@ import logging as std_logging
 import os
 import pathlib
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,26 @@ def of_memory(error: BaseException) -> str | None:
         "memory is exhausted; what was saved is whole, and --resume goes on from it. "
         "Less is needed with a smaller --client_chunk_size, --batch_size or model "
         f"({text.rstrip('.') or 'an allocation failed'})"
+    )
+
+
+def of_plugin(error: BaseException) -> str | None:
+    """One sentence with the line of the --plugin that raised it, else None."""
+    from . import config_file  # which imports the library
+
+    file = os.path.realpath(config_file.early_value(sys.argv, "plugin") or "")
+    places = [
+        (frame.filename, frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno))
+    lines = [line for name, line in places if os.path.realpath(name) == file]
+    if not lines:
+        return None
+    return (
+        f"plugin {file}, line {lines[-1]}: {type(error).__name__}: {one_line(error)} "
+        "(--verbosity=1 shows the traceback)"
     )
 
 

@@ -53,7 +53,7 @@ _TABLE = (
 )
 _RUN = "python -m experiments."
 ELSEWHERE = {  # in tests/experiments
-    "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": _ARRAY,
+    "sbatch --wait --array=1-4": _ARRAY,
     f"{_RUN}merge runs/array": _ARRAY,
     "python examples/ray_sweep.py": "test_clusters.py"
     "::test_the_example_on_ray_writes_the_sweep_of_one_process",
