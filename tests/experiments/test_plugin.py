@@ -43,7 +43,7 @@ def test_a_plugin_may_compute_while_it_is_read(tmp_path: pathlib.Path) -> None:
     ("was", "now", "named"),
     [
         ("import jax.numpy", "import jax.nmpy", "line 2: ModuleNotFoundError: No mod"),
-        ("def make_two_phase(", "def make_two_phase((", "line 18: SyntaxError: "),
+        ("def make_two_phase(", "def make_two_phase((", "line 17: SyntaxError: "),
         (
             "        multiplier =",
             "        z =",
