@@ -9,9 +9,9 @@
   python examples/private_round.py sites
   fedsvp ledger sites/hospital-1 --witness=sites/witness-1
 
-A second start is refused, since each log has answered its rounds. The noise of an upload
-is made for ε = 8 of a hospital with all of its records, so three of them average to noise:
-this shows the calls. `train` may be any library's.
+A second start is refused, since each log has answered its rounds. The noise of an
+upload is made for ε = 8 of a hospital with all of its records, so three of them average
+to noise: this shows the calls. `train` may be any library's.
 """
 
 import pathlib
