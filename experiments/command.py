@@ -292,7 +292,8 @@ def _explain(error: Exception) -> NoReturn:
     With --verbosity=1 everything is raised.
     """
     sentence = messages.of_memory(error) or messages.of_plugin(error)
-    if isinstance(error, ValueError | OSError | FloatingPointError | flags.Error):
+    bad_input = ValueError | OSError | FloatingPointError | SyntaxError | flags.Error
+    if isinstance(error, bad_input):
         sentence = sentence or messages.one_line(error)
     if sentence is None or logging.level_debug() or "--verbosity=1" in sys.argv:
         raise error

@@ -51,13 +51,11 @@ def of_plugin(error: BaseException) -> str | None:
     from . import config_file  # which imports the library
 
     file = os.path.realpath(config_file.early_value(sys.argv, "plugin") or "")
-    places = [
-        (frame.filename, frame.lineno)
+    lines = [
+        frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.realpath(frame.filename) == file
     ]
-    if isinstance(error, SyntaxError):
-        places.append((error.filename or "", error.lineno))
-    lines = [line for name, line in places if os.path.realpath(name) == file]
     if not lines:
         return None
     return (

@@ -163,10 +163,9 @@ class RunFolder:
                 write_json(file, config)
                 self._note_former(joined)
             elif not resume and (not joined or self.history != joined):
-                remedy = "" if joined else " or continue it with --resume"
                 raise ValueError(
-                    f"output_dir {self.path} already holds a run; give another folder"
-                    + remedy
+                    f"output_dir {self.path} already holds a run; give another folder, "
+                    "or continue it by its own command with --resume"
                 )
             else:
                 former, new_config = read_json(file), plain(config)

@@ -2,8 +2,8 @@
 
 import pathlib
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from flax import serialization
 
@@ -39,94 +39,88 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
         anything else; nothing was written.
       OSError: the folder cannot be written.
     """
-    paths = [pathlib.Path(folder) for folder in folders]
-    if not paths:
+    parts = sorted(map(_read, folders), key=lambda part: part.number)
+    if not parts:
         raise ValueError("name the folders of the parts of a sweep, got none")
-    first, whole = paths[0], _read(paths[0])[1]
-    parts: list[tuple[int, pathlib.Path, list[Record]]] = []
-    for path in paths:
-        number, config, cells = _read(path)
-        if changed := differences(whole, config):
+    whole = parts[0].whole
+    for part in parts:
+        if changed := differences(whole, part.whole):
             raise ValueError(
-                f"{path} is a part of another sweep than {first}, or of another "
-                f"division of it: {'; '.join(changed)}"
+                f"{part.path} is a part of another sweep than {parts[0].path}, or of "
+                f"another division of it: {'; '.join(changed)}"
             )
-        parts.append((number, path, cells))
-    parts.sort(key=lambda part: part[0])
-    numbers = [number for number, *_ in parts]
+    numbers = [part.number for part in parts]
     if numbers != [*range(1, whole["part"] + 1)]:
         raise ValueError(
             f"name the folder of each of the {whole['part']} parts of the sweep once, "
             f"got part {', '.join(map(str, numbers))}"
         )
-    configs = [read_json(path / "config.json") for _, path, _ in parts]
-    states: list[tuple[int, Any]] = []
-    rows = b""
-    for (_, path, _), config in zip(parts, configs, strict=True):
-        of_part = [*_states(path, config)]
-        rows += _rows(path, of_part)
-        states += of_part
+    states = [state for part in parts for state in _states(part)]
+    rows = [(part.path / sweep.ROWS).read_bytes() for part in parts]
+    cells = [cell for part in parts for cell in part.cells]
+    configs = [part.config for part in parts]
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False, joined=configs)
-    cells = [cell for *_, cells in parts for cell in cells]
     with merged:
-        replace_file(merged.path / sweep.ROWS, rows)
+        replace_file(merged.path / sweep.ROWS, *rows)
         sweep.sort_rows(merged, cells)
         write_json(merged.path / "cells.json", cells)
-        programs = sweep.programs(ExperimentConfig(), merged)
+        programs = sweep.programs(ExperimentConfig(), merged.path, merged.history)
         for (checkpointer, _), state in zip(programs, states, strict=True):
             checkpointer.save(*state)
 
 
-def _states(path: pathlib.Path, config: Record) -> Iterator[tuple[int, Any]]:
-    """The rounds and the last state of each program of a part.
+class _Part(NamedTuple):
+    """A folder, which has finished I/N of a sweep.
 
-    Raises:
-      ValueError: one is missing or damaged.
+    Attributes:
+      number: I.
+      path: of the folder.
+      config: its config.json.
+      whole: the same with N as its `part`.
+      cells: its cells.json.
     """
-    folder = RunFolder(path)
-    folder.history = [config]
-    for checkpointer, _ in sweep.programs(ExperimentConfig(), folder):
-        if (newest := checkpointer.newest()) is None:
-            raise ValueError(
-                f"{path} lacks a checkpoint, with which its rows are compared; copy "
-                "the whole folder, or run its command again with --resume"
-            )
-        content, done = newest
-        yield done, serialization.msgpack_restore(content)
+
+    number: int
+    path: pathlib.Path
+    config: Record
+    whole: Record
+    cells: list[Record]
 
 
-def _rows(path: pathlib.Path, states: Sequence[tuple[int, Any]]) -> bytes:
-    """The rows of a part, which are those that its states stand for.
+def _states(part: _Part) -> list[tuple[int, Any]]:
+    """The rounds and the last state of each program, to which the files belong.
 
     Raises:
       ValueError: rows or cells are not those that the sweep wrote.
       OSError: a file is missing.
     """
-    file, cells = path / sweep.ROWS, path / "cells.json"
-    rows = file.read_bytes()
-    sums = map(zlib.crc32, rows.splitlines(keepends=True))
-    if sum(sums) != sum(state["rows"][sweep.ROWS] for _, state in states):
+    programs = sweep.programs(ExperimentConfig(), part.path, [part.config])
+    states = [
+        (done, serialization.msgpack_restore(content))
+        for checkpointer, _ in programs
+        for content, done in filter(None, [checkpointer.newest()])
+    ]
+    rows = (part.path / sweep.ROWS).read_bytes().splitlines(keepends=True)
+    written = sum(state["rows"][sweep.ROWS] for _, state in states)
+    changed = [sweep.ROWS] * (sum(map(zlib.crc32, rows)) != written)
+    sum_of_cells = (part.path / sweep.SUM).read_text()
+    changed += ["cells.json"] * (sum_of_cells != sha256(part.path / "cells.json"))
+    if changed:
         raise ValueError(
-            f"{file} has other rows than were written; put a copy of the file back, or "
-            "run this part again in a new folder"
+            f"{part.path / changed[0]} is not what the sweep of these checkpoints "
+            "wrote; copy the whole folder again, or run this part in a new one"
         )
-    if (path / sweep.SUM).read_text() != sha256(cells):
-        raise ValueError(
-            f"{cells} is not as the sweep wrote it; run its command again with "
-            "--resume, which writes it anew"
-        )
-    return rows
+    return states
 
 
-def _read(
-    path: pathlib.Path,
-) -> tuple[int, Record, list[Record]]:
-    """I of I/N, the sweep's config with N as its `part`, and the part's cells.
+def _read(folder: AnyPath) -> _Part:
+    """A part.
 
     Raises:
       ValueError, OSError: the folder is no finished part of a sweep.
     """
+    path = pathlib.Path(folder)
     config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
@@ -140,4 +134,4 @@ def _read(
             f"part {config['part']} in {path} has finished {len(cells)} of its "
             f"{num_cells} cells; run its command again with --resume"
         )
-    return number, config | {"part": parts}, cells
+    return _Part(number, path, config, config | {"part": parts}, cells)

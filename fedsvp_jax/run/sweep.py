@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import pathlib
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Self, TypeVar
@@ -37,10 +38,6 @@ from fedsvp_jax.run.trainer import Trainer
 
 ROWS = "results.jsonl"
 SUM = "checkpoints/cells.sha256"  # of cells.json, by which `parts.merge` knows it
-_PARTS_STAY = (
-    "a part keeps its lists; merge all parts, then continue the whole sweep with "
-    "longer lists, without --part"
-)
 Config = TypeVar("Config", bound=ExperimentConfig)
 
 
@@ -157,20 +154,20 @@ def _cells(plan: SweepPlan, base: Config) -> dict[Hashable, Config]:
 
 
 def programs(
-    base: Config, folder: RunFolder
+    base: Config, folder: pathlib.Path, history: Sequence[Record]
 ) -> Iterator[tuple[Checkpointer, list[Config]]]:
     """Cells of a folder that are one program and their checkpoints; what a sweep had
     before it grew, or in parts, first and as it was.
     """
-    remaining = _cells(SweepPlan.recorded(folder.history[-1]), base)
-    for stage, config in enumerate(folder.history):
+    remaining = _cells(SweepPlan.recorded(history[-1]), base)
+    for stage, config in enumerate(history):
         planned = SweepPlan.recorded(config)
         for mechanism, configs in planned.programs(base).items():
             keys = [cell_key(cell_name(config)) for config in configs]
             cells = [remaining.pop(key) for key in keys if key in remaining]
             place = f"checkpoints/{mechanism}" + (f"-{stage}" if stage else "")
             if cells:
-                yield Checkpointer(folder.path / place, identity(config)), cells
+                yield Checkpointer(folder / place, identity(config)), cells
 
 
 def _test_rows(test: Examples) -> Record:
@@ -242,23 +239,20 @@ def sweep(
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     lists = ("mechanisms", "epsilons", "seeds", "total_epsilons")
-    firsts = dict.fromkeys(("mechanism", "epsilon", "seed"))
 
     def refused(former: Record, new: Record) -> list[str]:
         """Changes with which a sweep cannot grow; a part would have other cells."""
-        longer = firsts | dict.fromkeys(
+        longer = [
             name
             for name in lists
             if {*(former.get(name) or [None])} <= {*(new[name] or [None])}
-        )
-        swept = firsts | dict.fromkeys(lists)
-        if (
-            plan.part is None
-            and not differences(former | swept, new | swept)
-            and _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
-        ):
-            return []
-        return differences(former | longer, new | longer) or [_PARTS_STAY]
+        ]
+        same = dict.fromkeys(["mechanism", "epsilon", "seed", *longer])
+        of_part = plan.part and [
+            "a part keeps its lists; merge all parts, then continue the whole sweep "
+            "with longer lists, without --part"
+        ]
+        return differences(former | same, new | same) or of_part or []
 
     folder.start(settings, resume=options.resume, refused=refused)
     file = folder.path / "cells.json"
@@ -267,7 +261,7 @@ def sweep(
     with folder, StopRequests() as stop:
         # A row of no cell is damaged.
         folder.keep_rounds(ROWS, 0, is_ours=lambda row: order[cell_key(row)] < 0)
-        for checkpointer, configs in programs(base, folder):
+        for checkpointer, configs in programs(base, folder.path, folder.history):
             trained = tried if [configs] == [*planned.values()] else trainer(configs)
             names = [cell_name(config) for config in configs]
             session = Session(

@@ -42,12 +42,16 @@ def test_a_plugin_may_compute_while_it_is_read(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("was", "now", "named"),
     [
-        ("import jax.numpy", "import jax.nmpy", "line 2: ModuleNotFoundError: No mod"),
-        ("def make_two_phase(", "def make_two_phase((", "line 17: SyntaxError: "),
+        (
+            "import jax.numpy",
+            "import jax.nmpy",
+            "two_phase.py, line 2: ModuleNotFoundError: No mod",
+        ),
+        ("def make_two_phase(", "def make_two_phase((", "(two_phase.py, line 17)"),
         (
             "        multiplier =",
             "        z =",
-            "UnboundLocalError: cannot access loca",
+            "two_phase.py, line 24: UnboundLocalError: ",
         ),
     ],
 )
@@ -60,8 +64,7 @@ def test_an_error_in_a_plugin_is_a_sentence_with_its_line_and_a_traceback_if_ask
     path.write_text(FILE.replace(was, now))
     line = (*RUN, f"--plugin={path}", f"--output_dir={tmp_path / 'run'}")
     ended = command(*line)
-    assert_sentence(ended, f"plugin {path}, line ")
-    assert named in ended.stderr and "--verbosity=1 shows" in ended.stderr
+    assert_sentence(ended, named)
     assert "Traceback" in command(*line, "--verbosity=1").stderr
 
 

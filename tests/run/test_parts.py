@@ -100,10 +100,15 @@ def own_code(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.mark.parametrize(
     ("name", "was", "now", "message"),
     [
-        ("results.jsonl", '"test_accuracy": 0', '"test_accuracy": 1', "other rows"),
-        ("results.jsonl", '"seed": 0', '"seed": 7', "other rows"),
-        ("results.jsonl", "\n", '\n{"mechanism": "n', "other rows"),
-        ("cells.json", '_accuracy": 0', '_accuracy": 1', "not as the sweep wrote it"),
+        (
+            "results.jsonl",
+            '"test_accuracy": 0',
+            '"test_accuracy": 1',
+            "results.jsonl is not what",
+        ),
+        ("results.jsonl", '"seed": 0', '"seed": 7', "results.jsonl is not what"),
+        ("results.jsonl", "\n", '\n{"mechanism": "n', "results.jsonl is not what"),
+        ("cells.json", '_accuracy": 0', '_accuracy": 1', "cells.json is not what"),
         ("config.json", '"learning_rate": ', '"learning_rate": 1', "is damaged"),
         ("checkpoints/none/1", None, None, "copy the whole folder"),
         ("checkpoints/cells.sha256", None, None, "cells.sha256"),
