@@ -63,7 +63,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     merged.start(whole | {"part": None}, resume=False, joined=configs)
     with merged:
         replace_file(merged.path / sweep.ROWS, *rows)
-        sweep.sort_rows(merged, cells)
+        sweep.sort_rows(merged, map(sweep.cell_key, cells))
         write_json(merged.path / "cells.json", cells)
         programs = sweep.programs(ExperimentConfig(), merged.path, merged.history)
         for (checkpointer, _), state in zip(programs, states, strict=True):

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Self, TypeVar
 
 import numpy as np
@@ -223,7 +223,7 @@ def sweep(
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     planned = plan.programs(base)
-    order = {key: place for place, key in enumerate(_cells(plan, base))}
+    every = _cells(plan, base)
 
     def trainer(cells: Sequence[ResolvedConfig]) -> Trainer:
         program = federation.build(cells, data, model=model, loss=loss)
@@ -257,10 +257,10 @@ def sweep(
     folder.start(settings, resume=options.resume, refused=refused)
     file = folder.path / "cells.json"
     recorded = read_json(file) if file.exists() else []
-    summaries = {key: cell for cell in recorded if (key := cell_key(cell)) in order}
+    summaries = {key: cell for cell in recorded if (key := cell_key(cell)) in every}
     with folder, StopRequests() as stop:
         # A row of no cell is damaged.
-        folder.keep_rounds(ROWS, 0, is_ours=lambda row: order[cell_key(row)] < 0)
+        folder.keep_rounds(ROWS, 0, is_ours=lambda row: every[cell_key(row)] is None)
         for checkpointer, configs in programs(base, folder.path, folder.history):
             trained = tried if [configs] == [*planned.values()] else trainer(configs)
             names = [cell_name(config) for config in configs]
@@ -275,18 +275,17 @@ def sweep(
                 }
                 summary |= final_scores.scores_of(session, cell, settings, data, loss)
                 summaries[cell_key(summary)] = summary
-            write_json(file, [summaries[key] for key in order if key in summaries])
+            write_json(file, [summaries[key] for key in every if key in summaries])
             replace_file(folder.path / SUM, sha256(file).encode())
-        every = [summaries[key] for key in order]
         if len(folder.history) > 1:
             sort_rows(folder, every)
-    return every
+    return [summaries[key] for key in every]
 
 
-def sort_rows(folder: RunFolder, cells: Sequence[Record]) -> None:
-    """Sorts the rows by mechanism and round, then in the order of all cells."""
+def sort_rows(folder: RunFolder, keys: Iterable[Hashable]) -> None:
+    """Sorts the rows by mechanism and round, then in the order of the cells' keys."""
     order = folder.history[-1]["mechanisms"].index
-    places = {cell_key(cell): place for place, cell in enumerate(cells)}
+    places = {key: place for place, key in enumerate(keys)}
     folder.sort(
         ROWS,
         lambda row: (order(row["mechanism"]), row["round"], places[cell_key(row)]),
