@@ -48,18 +48,17 @@ def of_memory(error: BaseException) -> str | None:
 
 def of_plugin(error: BaseException) -> str | None:
     """One sentence with the line of the --plugin that raised it, else None."""
-    from . import config_file  # which imports the library
+    from fedsvp_jax.run import plugin
 
-    file = os.path.realpath(config_file.early_value(sys.argv, "plugin") or "")
-    lines = [
-        frame.lineno
+    places = [
+        f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if os.path.realpath(frame.filename) == file
+        if frame.filename in plugin.files
     ]
-    if not lines:
+    if not places:
         return None
     return (
-        f"plugin {file}, line {lines[-1]}: {type(error).__name__}: {one_line(error)} "
+        f"plugin {places[-1]}: {type(error).__name__}: {one_line(error)} "
         "(--verbosity=1 shows the traceback)"
     )
 
