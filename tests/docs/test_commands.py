@@ -108,7 +108,10 @@ def made_small(command: str) -> list[str]:
     module = re.search(r"python -m ([\w.]+)", command)
     assert module and module[1] in SMALL, f"say in SMALL how this is run: {command}"
     line, *redirection = re.split(r"(?= > )", command.replace("=RELEASE", "=laplace"))
-    return [" ".join([line, *SMALL[module[1]], *redirection])]
+    small = SMALL[module[1]]
+    if "--num_clients=1 " in line:  # in steps, not epochs
+        small = RUN[:2]
+    return [" ".join([line, *small, *redirection])]
 
 
 def played(page: pathlib.Path) -> list[tuple[str, str]]:
