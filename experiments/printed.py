@@ -24,9 +24,9 @@ def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
-    shown = tables.shown_cells(rows, sweep.config)
-    tables.write_tables(Path(folder), rows, shown)
-    print(text_table.render(shown))
+    table = tables.shown_cells(rows, sweep.config)
+    tables.write_tables(Path(folder), rows, table)
+    print(text_table.render(table))
     if share := sweep.cells[0].get("guessing"):
         print(tables.beside_guessing(rows, share))
     if note := headline.unprotected(sweep.config):

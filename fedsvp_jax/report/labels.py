@@ -79,8 +79,8 @@ def least_spent(row: Record) -> tuple[str, float | None]:
 
 def at_delta(name: str, deltas: Iterable[float | None]) -> str:
     """`ε spent at δ = 1e-05`; the name alone where the known δ differ."""
-    known = [delta for delta in {*deltas} if delta is not None]
-    return f"{name} at δ = {significant(known[0])}" if len(known) == 1 else name
+    values = [delta for delta in {*deltas} if delta is not None]
+    return f"{name} at δ = {significant(values[0])}" if len(values) == 1 else name
 
 
 def spent_columns(rows: Sequence[Record]) -> text_table.Table:

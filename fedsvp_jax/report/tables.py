@@ -308,13 +308,13 @@ def beside_guessing(rows: Sequence[SummaryRow], share: float) -> str:
 
 
 def write_tables(
-    folder: Path, rows: Sequence[SummaryRow], shown: text_table.Table
+    folder: Path, rows: Sequence[SummaryRow], table: text_table.Table
 ) -> None:
     """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns.
 
     table.csv has numbers to the seven digits of float32, and nothing where unknown.
     """
-    markdown = text_table.markdown(shown)
+    markdown = text_table.markdown(table)
     replace_file(folder / "table.md", markdown.encode())
     by_column = columns(rows)
     text = io.StringIO()

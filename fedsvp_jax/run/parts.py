@@ -42,9 +42,9 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     parts = sorted(map(_read, folders), key=lambda part: part.number)
     if not parts:
         raise ValueError("name the folders of the parts of a sweep, got none")
-    whole = parts[0].whole
+    whole = parts[0].of_sweep
     for part in parts:
-        if changed := differences(whole, part.whole):
+        if changed := differences(whole, part.of_sweep):
             raise ValueError(
                 f"{part.path} is a part of another sweep than {parts[0].path}, or of "
                 f"another division of it: {'; '.join(changed)}"
@@ -77,14 +77,14 @@ class _Part(NamedTuple):
       number: I.
       path: of the folder.
       config: its config.json.
-      whole: the same with N as its `part`.
+      of_sweep: the same with N as its `part`.
       cells: its cells.json.
     """
 
     number: int
     path: pathlib.Path
     config: Record
-    whole: Record
+    of_sweep: Record
     cells: list[Record]
 
 
