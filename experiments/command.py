@@ -41,8 +41,8 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
     try:
         if path := config_file.early_value(sys.argv, "plugin"):
             plugin.load(path)
-    except (ValueError, flags.Error) as error:
-        _fail(messages.one_line(error))
+    except Exception as error:
+        _explain(error)
     for field in dataclasses.fields(plugin.config_class()):
         if field.name in (*without, "plugin"):
             continue
@@ -213,11 +213,7 @@ def run(
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
-            lacking = messages.of_memory(error)
-            bad_input = isinstance(error, ValueError | OSError | FloatingPointError)
-            if logging.level_debug() or not (bad_input or lacking):
-                raise
-            _fail(lacking or messages.one_line(error))
+            _explain(error)
 
     def parse(arguments: list[str]) -> list[str]:
         if {"--help", "-h", "--helpfull"} & {*arguments}:
@@ -290,6 +286,20 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _explain(error: Exception) -> NoReturn:
+    """Ends with one sentence for bad input and what a plugin raised, else raises.
+
+    With --verbosity=1 everything is raised.
+    """
+    sentence = messages.of_memory(error) or messages.of_plugin(error)
+    bad_input = ValueError | OSError | FloatingPointError | SyntaxError | flags.Error
+    if isinstance(error, bad_input):
+        sentence = sentence or messages.one_line(error)
+    if sentence is None or logging.level_debug() or "--verbosity=1" in sys.argv:
+        raise error
+    _fail(sentence)
 
 
 def print_chosen(values: flags.FlagValues, config: ResolvedConfig, data: Any) -> None:

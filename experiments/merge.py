@@ -3,13 +3,16 @@
   fedsvp merge runs/parts/* --output_dir=runs/all
 
 Each folder is the --output_dir of `fedsvp sweep` with the same flags and
---part=1/N to --part=N/N. All parts must be there and finished.
+--part=1/N to --part=N/N. All parts must be there, finished and with their checkpoints,
+by which rows are refused that someone edited.
 
 Written to --output_dir: config.json, results.jsonl and cells.json, with the bytes of
-the sweep in one process, table.md, table.csv, report.html.
+the sweep in one process, checkpoints/, table.md, table.csv, report.html. The folder is
+new, or that of the same merge, which is written anew unless the sweep has grown since:
+`fedsvp sweep --resume`, without --part, adds cells to it.
 
-Exit status: 0 done; 2 a part is missing, unfinished or of another sweep (one line
-says why).
+Exit status: 0 done; 2 a part is missing, unfinished, edited or of another sweep (one
+line says why).
 """
 
 from collections.abc import Sequence

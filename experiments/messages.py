@@ -8,6 +8,7 @@ import logging as std_logging
 import os
 import pathlib
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,23 @@ def of_memory(error: BaseException) -> str | None:
         "memory is exhausted; what was saved is whole, and --resume goes on from it. "
         "Less is needed with a smaller --client_chunk_size, --batch_size, model, table "
         f"({text.rstrip('.') or 'an allocation failed'})"
+    )
+
+
+def of_plugin(error: BaseException) -> str | None:
+    """One sentence with the line of the --plugin that raised it, else None."""
+    from fedsvp_jax.run import plugin
+
+    places = [
+        f"{frame.filename}, line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename in plugin.files
+    ]
+    if not places:
+        return None
+    return (
+        f"plugin {places[-1]}: {type(error).__name__}: {one_line(error)} "
+        "(--verbosity=1 shows the traceback)"
     )
 
 

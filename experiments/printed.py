@@ -24,8 +24,9 @@ def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
-    tables.write_tables(Path(folder), rows)
-    print(text_table.render(tables.shown_cells(rows)))
+    table = tables.shown_cells(rows, sweep.config)
+    tables.write_tables(Path(folder), rows, table)
+    print(text_table.render(table))
     if share := sweep.cells[0].get("guessing"):
         print(tables.beside_guessing(rows, share))
     if note := headline.unprotected(sweep.config):

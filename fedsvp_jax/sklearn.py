@@ -1,6 +1,6 @@
 """A classifier for scikit-learn, trained by DP-SGD in memory: no file is written.
 
-    model = DPClassifier(epsilon=3, bounds=(0, 100), classes=["no", "yes"])
+    model = DPClassifier(total_epsilon=3, bounds=(0, 100), classes=["no", "yes"])
     model.fit(X, y).predict_proba(X_new)
     print(model.epsilon_, model.status_, model.claim_)
 
@@ -25,6 +25,7 @@ from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import routes
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
 from fedsvp_jax.run import noise_key, records
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
@@ -56,8 +57,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
     them, so it says proved behind a StandardScaler too.
 
     Args:
-      epsilon: ε of the fitted model (total_epsilon of a run).
-      delta: δ.
+      total_epsilon: ε that the fitted model may cost; its noise is solved for.
+      target_delta: δ of this ε.
       bounds: (low, high), numbers or one for each feature, stated without a look at the
         rows; or "from_data".
       classes: all classes, stated likewise; or "from_data".
@@ -73,14 +74,18 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
       coef_, intercept_: (k, f) and (k,), of the scaled features.
       claim_: ε with all that it means (`accounting.claims.Claim`), against who sees
         every step.
-      epsilon_, adversary_, status_: of `claim_`; the status is proved or nominal.
+      epsilon_, adversary_, status_: of `claim_`: ε of all steps at `target_delta`, as
+        spent, a little below `total_epsilon`; the status is proved or nominal.
+      noise_multiplier_, sampling_rate_, num_steps_: what ε counts: z, the std of the
+        noise on a step's sum over C; q, the probability of a row to be in a step; and
+        the number of steps.
     """
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        total_epsilon: float = 1.0,
         *,
-        delta: float = 1e-5,
+        target_delta: float = 1e-5,
         bounds: Any = None,
         classes: Any = None,
         num_rounds: int = 60,
@@ -88,8 +93,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: float = 0.2,
         random_state: Any = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        self.total_epsilon = total_epsilon
+        self.target_delta = target_delta
         self.bounds = bounds
         self.classes = classes
         self.num_rounds = num_rounds
@@ -133,10 +138,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         config = ExperimentConfig(
             **_ROUTE,
-            total_epsilon=self.epsilon,
+            total_epsilon=self.total_epsilon,
             # Of one upload: at a large δ no ε of it, however small, has much noise.
-            delta=min(self.delta, 1e-5),
-            target_delta=self.delta,
+            delta=min(self.target_delta, 1e-5),
+            target_delta=self.target_delta,
             num_rounds=self.num_rounds,
             eval_every=self.num_rounds,
             l2_norm_clip=self.l2_norm_clip,
@@ -145,8 +150,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             seed=int(seed),
         )
         is_seeded = self.random_state is not None
-        params, claim = _trained(resolve(config, data), data, is_seeded=is_seeded)
+        params, claim, steps = _trained(
+            resolve(config, data), data, is_seeded=is_seeded
+        )
         self.coef_, self.intercept_ = params
+        self.noise_multiplier_, self.sampling_rate_, self.num_steps_ = steps
         self.claim_, self.epsilon_ = claim, claim.epsilon
         self.adversary_, self.status_ = claim.adversary, claim.status
         return self
@@ -216,8 +224,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
 def _trained(
     config: ResolvedConfig, data: Dataset, *, is_seeded: bool
-) -> tuple[tuple[np.ndarray, np.ndarray], Claim]:
-    """(weights by class, biases), and the claim on what was spent."""
+) -> tuple[tuple[np.ndarray, np.ndarray], Claim, SampledSteps]:
+    """(weights by class, biases), the claim on what was spent, and the steps."""
     secret = None if is_seeded else noise_key.fresh()
     config = dataclasses.replace(config, secret_noise=not is_seeded)
     program = federation.build([config], data, noise_key=secret)
@@ -238,4 +246,9 @@ def _trained(
         reasons = f"{_SEEDED}; {claim.assumptions}"
         claim = claim._replace(proved=False, assumptions=reasons)
     layer = cell_of(jax.device_get(state.params), 0)
-    return (np.asarray(layer["kernel"]), np.asarray(layer["bias"])), claim
+    sums = account.most_spent(claim.adversary)
+    assert account.mechanism.subsampling is not None  # of Poisson batches
+    (steps,) = account.mechanism.subsampling.steps(
+        sums.least_multiplier, config.num_rounds
+    )
+    return (np.asarray(layer["kernel"]), np.asarray(layer["bias"])), claim, steps

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from experiments.attack.audit_cases import cases_of
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import Account, Participation, claims, composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import sha256
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data import partition
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -49,8 +51,10 @@ from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 from fedsvp_jax.report import ledger, write_run_report, write_sweep_report
 from fedsvp_jax.run import train
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import identity
 from fedsvp_jax.run.parts import merge
-from fedsvp_jax.run.sweep import SweepPlan, sweep
+from fedsvp_jax.run.sweep import SUM, SweepPlan, sweep
 from fedsvp_jax.run.trainer import Trainer
 
 Run = Callable[[], Any]
@@ -380,8 +384,8 @@ def _of_cells(cells: int, folder: pathlib.Path) -> pathlib.Path:
     (folder / "many").mkdir()
     epsilons = [0.1 + number / 1000 for number in range(cells)]
     config = json.loads((folder / "one" / "config.json").read_text())
-    text = json.dumps(config | {"epsilons": epsilons})
-    (folder / "many" / "config.json").write_text(text)
+    config |= {"epsilons": epsilons}
+    (folder / "many" / "config.json").write_text(json.dumps(config))
     (cell,) = json.loads((folder / "one" / "cells.json").read_text())
     text = json.dumps([cell | {"epsilon": epsilon} for epsilon in epsilons])
     (folder / "many" / "cells.json").write_text(text)
@@ -389,6 +393,11 @@ def _of_cells(cells: int, folder: pathlib.Path) -> pathlib.Path:
         for line in (folder / "one" / "results.jsonl").read_text().splitlines():
             for epsilon in epsilons:
                 print(json.dumps(json.loads(line) | {"epsilon": epsilon}), file=file)
+    rows = (folder / "many" / "results.jsonl").read_bytes().splitlines(keepends=True)
+    place = folder / "many" / "checkpoints" / "gaussian"
+    state = {"rows": {"results.jsonl": sum(map(zlib.crc32, rows))}}
+    Checkpointer(place, identity(config)).save(2, state)
+    (folder / "many" / SUM).write_text(sha256(folder / "many" / "cells.json"))
     return folder / "many"
 
 

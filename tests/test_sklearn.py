@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedsvp_jax import sklearn
 from fedsvp_jax.accounting.claims import Claim
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
 from fedsvp_jax.sklearn import FROM_DATA, DPClassifier
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -37,7 +38,8 @@ def by_centres(_: Any, data: Any, *, is_seeded: bool) -> Any:
     means = np.stack([rows[codes == c].sum(0) for c in range(data.num_classes)])
     means /= np.maximum(np.bincount(codes, minlength=len(means)), 1)[:, None]
     claim = Claim("server", "", "pld", 1.0, 1e-5, False, "")
-    return (8 * means, -4 * np.square(means).sum(1)), claim
+    weights = 8 * means, -4 * np.square(means).sum(1)
+    return weights, claim, SampledSteps(1.0, 1.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,8 @@ def test_a_fit_is_proved_useful_and_leaves_no_file(
     rate = 100 / (len(Y) - 1)  # one row is left out
     noise = dp_accounting.GaussianDpEvent(float(account.least[0]))
     step = dp_accounting.PoissonSampledDpEvent(rate, noise)
+    shown = (model.noise_multiplier_, model.sampling_rate_, model.num_steps_)
+    assert shown == pytest.approx((float(account.least[0]), 100 / len(Y), 60))
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     exact = pld.PLDAccountant(relation).compose(step, 60).get_epsilon(1e-5)
     assert exact == pytest.approx(model.epsilon_, rel=5e-3)
@@ -120,7 +124,7 @@ def test_a_known_seed_gives_the_same_model_and_no_proof() -> None:
         ({"bounds": (-1e308, 1e308)}, "of finite numbers"),
         ({"bounds": (np.zeros(3), np.ones(3))}, "one for each of 30 features"),
         ({"bounds": 5}, "bounds must be .low, high."),
-        ({"epsilon": 0}, "total_epsilon must be greater than 0"),
+        ({"total_epsilon": 0}, "total_epsilon must be greater than 0"),
     ],
 )
 def test_what_is_not_stated_or_wrong_is_refused_in_a_sentence(
@@ -135,7 +139,9 @@ def test_what_is_not_stated_or_wrong_is_refused_in_a_sentence(
 def test_a_large_delta_is_kept_and_takes_less_noise() -> None:
     """δ was each upload's too, at which no ε has enough noise: an error."""
     rows, labels = X[:60], Y[:60]
-    model = DPClassifier(0.5, delta=0.1, bounds=ENDS, classes=[0, 1], num_rounds=30)
+    model = DPClassifier(
+        0.5, target_delta=0.1, bounds=ENDS, classes=[0, 1], num_rounds=30
+    )
     model.fit(rows, labels)
     assert model.status_ == "proved" and model.claim_.delta == 0.1
     assert model.epsilon_ == pytest.approx(0.5, rel=1e-3)

@@ -43,7 +43,7 @@ def live(
     """The noises of an app as it stands.
 
     Args:
-      strategy: that the ServerApp starts.
+      strategy: that the ServerApp starts; FedAvg and FedProx alone add no noise.
       mods: that the ClientApp was made with, in their order.
       largest_weight: of a client in the average, in (0, 1].
     """
@@ -54,9 +54,10 @@ def live(
         for mod in clients
         if mod.name == "LocalDpMod"
     ]
-    if strategy is not None:
+    if strategy is not None and not ask(strategy, _AVERAGES).name:
         server = ask(strategy, _STRATEGIES)
-        lines = unknown([server, ask(server.values.get("strategy"), _AVERAGES)])
+        inner = server.values.get("strategy")
+        lines = unknown([server]) or unknown([ask(inner, _AVERAGES)])
         if not lines:
             names = [mod.name for mod in clients]
             noises.append(_central(server, names, largest_weight))

@@ -43,7 +43,8 @@ def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
         for name, result in files.items()
         for row in tables.summarize(result.results, result.cells)
     ]
-    cells = tables.shown_cells([row for _, row in summaries])
+    configs = [result.config for result in files.values()]
+    cells = tables.shown_cells([row for _, row in summaries], *configs)
     return [
         {"folder": name} | row for (name, _), row in zip(summaries, cells, strict=True)
     ]

@@ -1,6 +1,6 @@
 """Texts of numbers, of ε with what it means, and of a run's data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import read, text_table
@@ -77,6 +77,12 @@ def least_spent(row: Record) -> tuple[str, float | None]:
     )
 
 
+def at_delta(name: str, deltas: Iterable[float | None]) -> str:
+    """`ε spent at δ = 1e-05`; the name alone where the known δ differ."""
+    values = [delta for delta in {*deltas} if delta is not None]
+    return f"{name} at δ = {significant(values[0])}" if len(values) == 1 else name
+
+
 def spent_columns(rows: Sequence[Record]) -> text_table.Table:
     """The columns of a table that show the least ε spent, its status and its meaning.
 
@@ -88,14 +94,12 @@ def spent_columns(rows: Sequence[Record]) -> text_table.Table:
       The cells of every row by column. δ stands in the column's name where it is that
       of all rows, else beside each ε.
     """
-    shared = {row["target_delta"] for row in rows if row.get("target_delta")}
-    (delta,) = shared if len(shared) == 1 else (None,)
-    head = "ε spent" if delta is None else f"ε spent at δ = {significant(delta)}"
+    head = at_delta(name := "ε spent", [row.get("target_delta") for row in rows])
     cells = []
     for row in rows:
         method, epsilon = least_spent(row)
         text = significant(epsilon)
-        if method and (delta is None or method == "basic"):
+        if method and (head == name or method == "basic"):
             text += f" at {delta_text(method, row)}"
         against, relation = row.get("adversary"), row.get("relation")
         cells.append(

@@ -259,13 +259,17 @@ def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
             yield field, value
 
 
-def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
+def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Table:
     """The columns of a table that is read; table.csv has all of them (`columns`).
+
+    δ of an upload stands in the name of its ε where all `configs`, the config.json of
+    the rows, have the same.
 
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
     72.6)`. Columns of dashes are left out.
     """
     cells = []
+    name = labels.at_delta("ε per upload", [config.get("delta") for config in configs])
     costs = labels.spent_columns([vars(row) for row in rows])
     for row, cost in zip(rows, costs, strict=True):
         gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
@@ -275,9 +279,7 @@ def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
                 "ε of the run": labels.significant(row.total_epsilon),
-                "ε per upload": labels.significant(
-                    None if row.total_epsilon else row.epsilon
-                ),
+                name: labels.significant(None if row.total_epsilon else row.epsilon),
                 "accuracy, last 5 %": labels.with_interval(
                     row.accuracy, row.interval()
                 ),
@@ -305,12 +307,14 @@ def beside_guessing(rows: Sequence[SummaryRow], share: float) -> str:
     return f"Naming the most frequent class is right of {share:.1%}{named}."
 
 
-def write_tables(folder: Path, rows: Sequence[SummaryRow]) -> None:
+def write_tables(
+    folder: Path, rows: Sequence[SummaryRow], table: text_table.Table
+) -> None:
     """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns.
 
     table.csv has numbers to the seven digits of float32, and nothing where unknown.
     """
-    markdown = text_table.markdown(shown_cells(rows))
+    markdown = text_table.markdown(table)
     replace_file(folder / "table.md", markdown.encode())
     by_column = columns(rows)
     text = io.StringIO()

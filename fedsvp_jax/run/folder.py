@@ -13,7 +13,7 @@ import os
 import pathlib
 import platform
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -33,7 +33,8 @@ LOCK = ".lock"  # of the process that writes the folder
 _REMEDY = (
     "put a copy of the file back, or start again in a new folder (nothing was changed)"
 )
-_FORMER = "checkpoints/former.json"  # the config.json that a sweep had before it grew
+# The config.json that a sweep had before it grew, or those of the parts it is made of.
+_FORMER = "checkpoints/former.json"
 
 
 def identity(config: Record) -> str:
@@ -63,8 +64,8 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
-        # From `start` on: of the run, and config.json as it was before a sweep grew and
-        # as it is.
+        # From `start` on: of the run, and config.json as it was before a sweep grew, or
+        # of its parts, and as it is.
         self.identity = ""
         self.history: list[Record] = []
 
@@ -117,7 +118,8 @@ class RunFolder:
         *,
         resume: bool,
         secrets: Mapping[str, bytes] = MappingProxyType({}),
-        grows: Callable[[Record], bool] = lambda former: False,
+        refused: Callable[[Record, Record], list[str]] = differences,
+        joined: Sequence[Record] = (),
     ) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
@@ -129,12 +131,14 @@ class RunFolder:
           resume: whether to go on with a run.
           secrets: files by name, for the owner's eyes, which a new run gets before
             config.json. This says which they are, so that no other ones go on.
-          grows: whether `config` is that of a larger sweep than the former one, whose
-            cells stay as they are.
+          refused: the changes from a former config.json to this one that forbid to go
+            on; none where a sweep becomes larger and its cells stay as they are.
+          joined: config.json of each part that the sweep is made of. A folder that was
+            made of the same parts is taken again.
 
         Raises:
           ValueError: another process writes the folder, or it holds a run and
-            `resume` is false, or it holds a run of another configuration; the first
+            `resume` is false, or it holds a run of another configuration; the
             differences are named.
           OSError: the folder cannot be made or written.
         """
@@ -151,31 +155,30 @@ class RunFolder:
             make_folder(self.path)
             if self._lock is None:
                 self._reserve()
+            earlier = self.path / _FORMER
+            self.history = read_json(earlier) if earlier.exists() else []
             if not file.exists():
                 for name, content in secrets.items():
                     replace_file(self.path / name, content, mode=0o600)
                 write_json(file, config)
-            elif not resume:
+                self._note_former(joined)
+            elif not resume and (not joined or self.history != joined):
                 raise ValueError(
-                    f"output_dir {self.path} already holds a run; give another folder "
-                    "or continue it with --resume"
+                    f"output_dir {self.path} already holds a run; give another folder, "
+                    "or continue it by its own command with --resume"
                 )
             else:
-                former, earlier = read_json(file), self.path / _FORMER
-                self.history = read_json(earlier) if earlier.exists() else []
-                if not (changed := differences(former, plain(config))):
+                former, new_config = read_json(file), plain(config)
+                if not differences(former, new_config):
                     config = former
-                elif grows(former):
-                    self.history.append(former)
-                    make_folder(earlier.parent)
-                    write_json(earlier, self.history)
-                    write_json(file, config)
-                else:
+                elif changed := refused(former, new_config):
                     raise ValueError(
                         f"cannot resume {self.path}, other settings need another "
-                        "folder (a sweep's mechanisms, epsilons and seeds may become "
-                        f"more, not fewer): {'; '.join(changed[:3])}"
+                        f"folder: {'; '.join(changed)}"
                     )
+                else:
+                    self._note_former([former])
+                    write_json(file, config)
         except OSError as error:
             self.free()
             if new:
@@ -191,6 +194,14 @@ class RunFolder:
             raise
         self.identity = identity(config)
         self.history.append(config)
+
+    def _note_former(self, configs: Sequence[Record]) -> None:
+        """Adds each config.json, if any, to the former ones."""
+        self.history += configs
+        if configs:
+            file = self.path / _FORMER
+            make_folder(file.parent)
+            write_json(file, self.history)
 
     def append(self, name: str, rows: Iterable[Record]) -> int:
         """Appends json lines, all or none, and hands them to the operating system.

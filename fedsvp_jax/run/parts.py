@@ -1,12 +1,23 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
 import pathlib
+import zlib
 from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from flax import serialization
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import AnyPath, Record, read_json, write_json
+from fedsvp_jax.core.files import (
+    AnyPath,
+    Record,
+    read_json,
+    replace_file,
+    sha256,
+    write_json,
+)
+from fedsvp_jax.run import sweep
 from fedsvp_jax.run.folder import RunFolder, differences
-from fedsvp_jax.run.sweep import SweepPlan
 
 
 def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
@@ -16,62 +27,104 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     one process: the same cells and rounds in the same order. There is one exception.
     Where `total_epsilon` ends the cells of a mechanism in different rounds, one process
     also writes rows without uploads for the cells that wait for the last one.
-    There are no checkpoints.
+    With the parts' checkpoints, which are copied, the whole sweep grows as any other.
 
     Args:
       folders: of the parts 1/N to N/N, in any order.
-      output_dir: a new folder.
+      output_dir: a new folder, or that of the same merge, which is written anew.
 
     Raises:
-      ValueError: a folder is no finished part of a sweep, they are not all parts of one
-        sweep, or `output_dir` is not new; nothing was written.
+      ValueError: a folder is no finished part of a sweep, its files are not those that
+        the sweep wrote, they are not all parts of one sweep, or `output_dir` holds
+        anything else; nothing was written.
       OSError: the folder cannot be written.
     """
-    paths = [pathlib.Path(folder) for folder in folders]
-    if not paths:
+    parts = sorted(map(_read, folders), key=lambda part: part.number)
+    if not parts:
         raise ValueError("name the folders of the parts of a sweep, got none")
-    first, whole = paths[0], _read(paths[0])[1]
-    parts: list[tuple[int, pathlib.Path, list[Record]]] = []
-    for path in paths:
-        number, config, cells = _read(path)
-        if changed := differences(whole, config):
+    whole = parts[0].of_sweep
+    for part in parts:
+        if changed := differences(whole, part.of_sweep):
             raise ValueError(
-                f"{path} is a part of another sweep than {first}, or of another "
-                f"division of it: {'; '.join(changed[:3])}"
+                f"{part.path} is a part of another sweep than {parts[0].path}, or of "
+                f"another division of it: {'; '.join(changed)}"
             )
-        parts.append((number, path, cells))
-    parts.sort(key=lambda part: part[0])
-    numbers = [number for number, *_ in parts]
+    numbers = [part.number for part in parts]
     if numbers != [*range(1, whole["part"] + 1)]:
         raise ValueError(
             f"name the folder of each of the {whole['part']} parts of the sweep once, "
             f"got part {', '.join(map(str, numbers))}"
         )
+    states = [state for part in parts for state in _states(part)]
+    rows = [(part.path / sweep.ROWS).read_bytes() for part in parts]
+    cells = [cell for part in parts for cell in part.cells]
+    configs = [part.config for part in parts]
     merged = RunFolder(output_dir)
-    merged.start(whole | {"part": None}, resume=False)
-    order = whole["mechanisms"].index
+    merged.start(whole | {"part": None}, resume=False, joined=configs)
     with merged:
-        for _, path, _ in parts:
-            merged.append("results.jsonl", RunFolder(path).rows("results.jsonl"))
-        merged.sort(
-            "results.jsonl", lambda row: (order(row["mechanism"]), row["round"])
-        )
-        cells = [cell for *_, cells in parts for cell in cells]
+        replace_file(merged.path / sweep.ROWS, *rows)
+        sweep.sort_rows(merged, map(sweep.cell_key, cells))
         write_json(merged.path / "cells.json", cells)
+        programs = sweep.programs(ExperimentConfig(), merged.path, merged.history)
+        for (checkpointer, _), state in zip(programs, states, strict=True):
+            checkpointer.save(*state)
 
 
-def _read(
-    path: pathlib.Path,
-) -> tuple[int, Record, list[Record]]:
-    """I of I/N, the sweep's config with N as its `part`, and the part's cells.
+class _Part(NamedTuple):
+    """A folder, which has finished I/N of a sweep.
+
+    Attributes:
+      number: I.
+      path: of the folder.
+      config: its config.json.
+      of_sweep: the same with N as its `part`.
+      cells: its cells.json.
+    """
+
+    number: int
+    path: pathlib.Path
+    config: Record
+    of_sweep: Record
+    cells: list[Record]
+
+
+def _states(part: _Part) -> list[tuple[int, Any]]:
+    """The rounds and the last state of each program, to which the files belong.
+
+    Raises:
+      ValueError: rows or cells are not those that the sweep wrote.
+      OSError: a file is missing.
+    """
+    programs = sweep.programs(ExperimentConfig(), part.path, [part.config])
+    states = [
+        (done, serialization.msgpack_restore(content))
+        for checkpointer, _ in programs
+        for content, done in filter(None, [checkpointer.newest()])
+    ]
+    rows = (part.path / sweep.ROWS).read_bytes().splitlines(keepends=True)
+    written = sum(state["rows"][sweep.ROWS] for _, state in states)
+    changed = [sweep.ROWS] * (sum(map(zlib.crc32, rows)) != written)
+    sum_of_cells = (part.path / sweep.SUM).read_text()
+    changed += ["cells.json"] * (sum_of_cells != sha256(part.path / "cells.json"))
+    if changed:
+        raise ValueError(
+            f"{part.path / changed[0]} is not what the sweep of these checkpoints "
+            "wrote; copy the whole folder again, or run this part in a new one"
+        )
+    return states
+
+
+def _read(folder: AnyPath) -> _Part:
+    """A part.
 
     Raises:
       ValueError, OSError: the folder is no finished part of a sweep.
     """
+    path = pathlib.Path(folder)
     config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
-    plan = SweepPlan.recorded(config)
+    plan = sweep.SweepPlan.recorded(config)
     number, parts = plan.part_of()
     num_cells = sum(map(len, plan.programs(ExperimentConfig()).values()))
     file = path / "cells.json"
@@ -81,4 +134,4 @@ def _read(
             f"part {config['part']} in {path} has finished {len(cells)} of its "
             f"{num_cells} cells; run its command again with --resume"
         )
-    return number, config | {"part": parts}, cells
+    return _Part(number, path, config, config | {"part": parts}, cells)

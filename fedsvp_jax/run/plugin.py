@@ -20,6 +20,7 @@ HELP = (
     "their settings become flags."
 )
 _loaded: list[str] = []
+files: list[str] = []  # the same as tracebacks name them, and one that failed
 
 
 def load(path: str) -> None:
@@ -33,6 +34,7 @@ def load(path: str) -> None:
         raise ValueError(f"plugin must be a file FILE.py, got {path}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
+    files.append(str(spec.origin))
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module  # where dataclasses look for their annotations
     spec.loader.exec_module(module)

@@ -2,8 +2,9 @@
 
 import dataclasses
 import itertools
+import pathlib
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Self, TypeVar
 
 import numpy as np
@@ -11,7 +12,14 @@ import numpy as np
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
-from fedsvp_jax.core.files import AnyPath, Record, plain, read_json, write_json
+from fedsvp_jax.core.files import (
+    AnyPath,
+    Record,
+    read_json,
+    replace_file,
+    sha256,
+    write_json,
+)
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
@@ -28,7 +36,8 @@ from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trainer import Trainer
 
-_ROWS = "results.jsonl"
+ROWS = "results.jsonl"
+SUM = "checkpoints/cells.sha256"  # of cells.json, by which `parts.merge` knows it
 Config = TypeVar("Config", bound=ExperimentConfig)
 
 
@@ -120,7 +129,7 @@ class SweepPlan:
         return by_mechanism
 
 
-def cell_name(config: ResolvedConfig) -> Record:
+def cell_name(config: ExperimentConfig) -> Record:
     """What tells a cell's rows from the others'.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
@@ -133,32 +142,32 @@ def cell_name(config: ResolvedConfig) -> Record:
     return name | ({"total_epsilon": config.total_epsilon} if solved else {})
 
 
-def _key(row: Record) -> Hashable:
+def cell_key(row: Record) -> Hashable:
     """The cell of a `cell_name`, a row or a summary."""
     return tuple(map(row.get, ("mechanism", "epsilon", "seed", "total_epsilon")))
 
 
-def _cells(plan: SweepPlan, base: ResolvedConfig) -> dict[Hashable, ResolvedConfig]:
+def _cells(plan: SweepPlan, base: Config) -> dict[Hashable, Config]:
     """Every cell of the plan's part, in the order of cells.json."""
     configs = itertools.chain(*plan.programs(base).values())
-    return {_key(cell_name(config)): config for config in configs}
+    return {cell_key(cell_name(config)): config for config in configs}
 
 
-def _runs(
-    plan: SweepPlan, base: ResolvedConfig, folder: RunFolder
-) -> Iterator[tuple[Checkpointer, list[ResolvedConfig]]]:
-    """Cells that are one program and their checkpoints; what a sweep had before it grew
-    first, as it was.
+def programs(
+    base: Config, folder: pathlib.Path, history: Sequence[Record]
+) -> Iterator[tuple[Checkpointer, list[Config]]]:
+    """Cells of a folder that are one program and their checkpoints; what a sweep had
+    before it grew, or in parts, first and as it was.
     """
-    remaining = _cells(plan, base)
-    for stage, config in enumerate(folder.history):
+    remaining = _cells(SweepPlan.recorded(history[-1]), base)
+    for stage, config in enumerate(history):
         planned = SweepPlan.recorded(config)
         for mechanism, configs in planned.programs(base).items():
-            keys = [_key(cell_name(config)) for config in configs]
+            keys = [cell_key(cell_name(config)) for config in configs]
             cells = [remaining.pop(key) for key in keys if key in remaining]
             place = f"checkpoints/{mechanism}" + (f"-{stage}" if stage else "")
             if cells:
-                yield Checkpointer(folder.path / place, identity(config)), cells
+                yield Checkpointer(folder / place, identity(config)), cells
 
 
 def _test_rows(test: Examples) -> Record:
@@ -188,8 +197,8 @@ def sweep(
     Files: config.json, results.jsonl (one line per cell and round), cells.json
     (one summary per cell), checkpoints/. With `options.resume` the same call continues
     a sweep that was stopped or killed, and a larger plan adds its cells to those that
-    are there: on a CPU the files have the bytes of one sweep of all. It raises what
-    `run.train` does.
+    are there, also of merged parts: on a CPU the files have the bytes of one sweep of
+    all. It raises what `run.train` does.
 
     Args:
       base: the resolved settings that all cells share.
@@ -213,8 +222,8 @@ def sweep(
         )
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
-    programs = plan.programs(base)
-    order = {key: place for place, key in enumerate(_cells(plan, base))}
+    planned = plan.programs(base)
+    every = _cells(plan, base)
 
     def trainer(cells: Sequence[ResolvedConfig]) -> Trainer:
         program = federation.build(cells, data, model=model, loss=loss)
@@ -222,7 +231,7 @@ def sweep(
 
     # What cannot run is refused before anything is kept.
     chosen = 1
-    for cells in programs.values():
+    for cells in planned.values():
         tried = trainer(cells)
         chosen = max(chosen, tried.cell_chunk)
     folder = RunFolder(output_dir)
@@ -230,25 +239,30 @@ def sweep(
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     lists = ("mechanisms", "epsilons", "seeds", "total_epsilons")
-    swept = dict.fromkeys((*lists, "mechanism", "epsilon", "seed"))
 
-    def grows(former: Record) -> bool:
-        """Whether the plan, which is no part, has every cell of a former one."""
-        return (
-            plan.part is None
-            and not differences(former | swept, plain(settings) | swept)
-            and _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
-        )
+    def refused(former: Record, new: Record) -> list[str]:
+        """Changes with which a sweep cannot grow; a part would have other cells."""
+        longer = [
+            name
+            for name in lists
+            if {*(former.get(name) or [None])} <= {*(new[name] or [None])}
+        ]
+        same = dict.fromkeys(["mechanism", "epsilon", "seed", *longer])
+        of_part = plan.part and [
+            "a part keeps its lists; merge all parts, then continue the whole sweep "
+            "with longer lists, without --part"
+        ]
+        return differences(former | same, new | same) or of_part or []
 
-    folder.start(settings, resume=options.resume, grows=grows)
+    folder.start(settings, resume=options.resume, refused=refused)
     file = folder.path / "cells.json"
     recorded = read_json(file) if file.exists() else []
-    summaries = {key: cell for cell in recorded if (key := _key(cell)) in order}
+    summaries = {key: cell for cell in recorded if (key := cell_key(cell)) in every}
     with folder, StopRequests() as stop:
         # A row of no cell is damaged.
-        folder.keep_rounds(_ROWS, 0, is_ours=lambda row: order[_key(row)] < 0)
-        for checkpointer, configs in _runs(plan, base, folder):
-            trained = tried if [configs] == [*programs.values()] else trainer(configs)
+        folder.keep_rounds(ROWS, 0, is_ours=lambda row: every[cell_key(row)] is None)
+        for checkpointer, configs in programs(base, folder.path, folder.history):
+            trained = tried if [configs] == [*planned.values()] else trainer(configs)
             names = [cell_name(config) for config in configs]
             session = Session(
                 trained, folder, loggers, options, checkpointer, cell_names=names
@@ -260,15 +274,19 @@ def sweep(
                     "risk": tradeoff.by_adversary(account),
                 }
                 summary |= final_scores.scores_of(session, cell, settings, data, loss)
-                summaries[_key(summary)] = summary
-            write_json(file, [summaries[key] for key in order if key in summaries])
+                summaries[cell_key(summary)] = summary
+            write_json(file, [summaries[key] for key in every if key in summaries])
+            replace_file(folder.path / SUM, sha256(file).encode())
         if len(folder.history) > 1:
-            folder.sort(
-                _ROWS,
-                lambda row: (
-                    plan.mechanisms.index(row["mechanism"]),
-                    row["round"],
-                    order[_key(row)],
-                ),
-            )
-    return [summaries[key] for key in order]
+            sort_rows(folder, every)
+    return [summaries[key] for key in every]
+
+
+def sort_rows(folder: RunFolder, keys: Iterable[Hashable]) -> None:
+    """Sorts the rows by mechanism and round, then in the order of the cells' keys."""
+    order = folder.history[-1]["mechanisms"].index
+    places = {key: place for place, key in enumerate(keys)}
+    folder.sort(
+        ROWS,
+        lambda row: (order(row["mechanism"]), row["round"], places[cell_key(row)]),
+    )

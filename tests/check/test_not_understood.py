@@ -285,6 +285,39 @@ def test_another_inner_strategy_or_a_method_of_its_own_is_not_understood(
     assert all(row.epsilon == math.inf for row in check.claims(noise, 1e-5, None))
 
 
+LOCAL = {"clipping_norm": 1.0, "sensitivity": 2.0, "epsilon": 1.0, "delta": 1e-5}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("server", "mod", "words"),
+    [
+        (STRATEGY + "fedavg.FedAvg", "flwr.clientapp.mod.localdp_mod.LocalDpMod", ""),
+        (
+            STRATEGY + "fedavg.FedAvg",
+            "flwr.client.mod.localdp_mod.LocalDpMod",
+            "flwr.client.mod.localdp_mod.LocalDpMod is no class",
+        ),
+        (
+            "flwr.server.strategy.fedavg.FedAvg",
+            "flwr.clientapp.mod.localdp_mod.LocalDpMod",
+            "flwr.server.strategy.fedavg.FedAvg is no class",
+        ),
+    ],
+)
+def test_local_noise_under_an_average_is_understood_of_new_modules_alone(
+    server: str, mod: str, words: str
+) -> None:
+    """FedAvg was not understood, nor "builtins.NoneType", which it does not wrap.
+
+    The older mod answers a request for its parameters without noise.
+    """
+    (noise,) = check.flower.live(of(server), [of(mod, **LOCAL)])
+    (row, *_) = check.claims(noise, 1e-5, None)
+    assert row.proved == (not words) and words in "".join(noise.flaws)
+    assert "NoneType" not in row.assumptions
+
+
 @pytest.mark.hole
 def test_clients_that_do_not_clip_are_unbounded() -> None:
     """ClientSideFixedClipping was counted by its clip, whoever clips."""

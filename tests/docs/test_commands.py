@@ -53,7 +53,7 @@ _TABLE = (
 )
 _RUN = "python -m experiments."
 ELSEWHERE = {  # in tests/experiments
-    "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": _ARRAY,
+    "sbatch --wait --array=1-4": _ARRAY,
     f"{_RUN}merge runs/array": _ARRAY,
     "python examples/ray_sweep.py": "test_clusters.py"
     "::test_the_example_on_ray_writes_the_sweep_of_one_process",
@@ -108,7 +108,10 @@ def made_small(command: str) -> list[str]:
     module = re.search(r"python -m ([\w.]+)", command)
     assert module and module[1] in SMALL, f"say in SMALL how this is run: {command}"
     line, *redirection = re.split(r"(?= > )", command.replace("=RELEASE", "=laplace"))
-    return [" ".join([line, *SMALL[module[1]], *redirection])]
+    small = SMALL[module[1]]
+    if "--num_clients=1 " in line:  # in steps, not epochs
+        small = RUN[:2]
+    return [" ".join([line, *small, *redirection])]
 
 
 def played(page: pathlib.Path) -> list[tuple[str, str]]:

@@ -63,7 +63,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     sweep(base, plan, place / "sweep", dataset=digits())
     report.write_sweep_report(place / "sweep")
     files = read.read_sweep(place / "sweep")
-    tables.write_tables(place, tables.summarize(files.results, files.cells))
+    rows = tables.summarize(files.results, files.cells)
+    tables.write_tables(place, rows, tables.shown_cells(rows, files.config))
     with open(place / "table.csv") as file:
         by_file = {"table.csv": {*next(csv.reader(file))}}
     for name in ("run/metrics.jsonl", "run/clients.jsonl", "sweep/results.jsonl"):

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from commands import ROOT, assert_same_bytes, environment, succeeds
 from fedsvp_jax.run.parts import merge
 
 pytestmark = pytest.mark.slow
+
+PAGE = (ROOT / "docs" / "sweeps.md").read_text()
+(ARRAY,) = re.findall(r"^sbatch .*?'$", PAGE, re.DOTALL | re.MULTILINE)
 
 FILES = ("config.json", "results.jsonl", "cells.json")
 SWEEP = (
@@ -45,6 +49,12 @@ def ran(*words: str, **variables: str) -> str:
     return ended.stdout
 
 
+def array(folder: pathlib.Path, *flags: str) -> str:
+    """The page's command with these flags; the last mention of a flag counts."""
+    line = ARRAY.replace("fedsvp ", f"{sys.executable} -m experiments.")
+    return f"{line.replace('runs/array', str(folder))[:-1]} {' '.join(flags)}'"
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The sweep in one process."""
@@ -56,17 +66,16 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_a_killed_worker_of_an_array_is_started_again_and_runs_what_was_lost(
     tmp_path: pathlib.Path,
 ) -> None:
-    """200 cells on four workers, of which one is killed, by the script for SLURM."""
+    """200 cells on four workers, of which one is killed, by the command for SLURM."""
     seeds = "--seeds=0:50"
     flags = (*SWEEP[:3], seeds, "--num_rounds=2", "--model=mlp", "--noreport")
     flags += ("--checkpoint_every=1", "--rounds_per_call=1")
 
     def worker(number: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["bash", "examples/slurm/sweep.sbatch", "4", str(tmp_path), *flags],
+            ["sh", "-c", f"exec {array(tmp_path, *flags).split(chr(39))[1]}"],
             cwd=ROOT,
-            env=environment()
-            | {"SLURM_ARRAY_TASK_ID": str(number), "PYTHON": sys.executable},
+            env=environment() | {"SLURM_ARRAY_TASK_ID": str(number)},
             stdout=subprocess.DEVNULL,
         )
 
@@ -89,18 +98,8 @@ def test_a_killed_worker_of_an_array_is_started_again_and_runs_what_was_lost(
 def test_a_slurm_array_writes_the_sweep_of_one_process(
     alone: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    ran(
-        "sbatch",
-        "--wait",
-        "--array=1-3",
-        f"--output={tmp_path}/%a.log",
-        "examples/slurm/sweep.sbatch",
-        "3",
-        str(tmp_path / "array"),
-        *SWEEP,
-        "--noreport",
-        PYTHON=sys.executable,
-    )
+    line = array(tmp_path / "array", *SWEEP, "--noreport")
+    ran("sh", "-c", f"{line} --output={tmp_path}/%a.log")
     merge(sorted((tmp_path / "array").iterdir()), tmp_path / "all")
     assert_same_bytes(tmp_path / "all", alone, FILES)
 

@@ -38,6 +38,36 @@ def test_a_plugin_may_compute_while_it_is_read(tmp_path: pathlib.Path) -> None:
     assert "two_phase" in succeeds(*RUN, f"--plugin={path}", "--dry_run").stdout
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("was", "now", "named"),
+    [
+        (
+            "import jax.numpy",
+            "import jax.nmpy",
+            "two_phase.py, line 2: ModuleNotFoundError: No mod",
+        ),
+        ("def make_two_phase(", "def make_two_phase((", "(two_phase.py, line 17)"),
+        (
+            "        multiplier =",
+            "        z =",
+            "two_phase.py, line 24: UnboundLocalError: ",
+        ),
+    ],
+)
+def test_an_error_in_a_plugin_is_a_sentence_with_its_line_and_a_traceback_if_asked(
+    was: str, now: str, named: str, tmp_path: pathlib.Path
+) -> None:
+    """It was a traceback of the library's frames."""
+    assert was in FILE
+    path = tmp_path / "two_phase.py"
+    path.write_text(FILE.replace(was, now))
+    line = (*RUN, f"--plugin={path}", f"--output_dir={tmp_path / 'run'}")
+    ended = command(*line)
+    assert_sentence(ended, named)
+    assert "Traceback" in command(*line, "--verbosity=1").stderr
+
+
 def test_a_run_has_its_flags_records_it_and_prints_a_command_that_repeats_it(
     plugin: str, tmp_path: pathlib.Path
 ) -> None:

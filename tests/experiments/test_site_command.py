@@ -1,9 +1,13 @@
 """`fedsvp site init` and `fedsvp ledger`: a log is begun once, and shown."""
 
+import ast
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
-from commands import assert_sentence, command
+from commands import ROOT, assert_sentence, command, environment
 from deployed import model, trained
 
 from fedsvp_jax.deploy import Site, private_round
@@ -67,3 +71,24 @@ def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(
     shown = command("experiments.ledger", str(log), told)
     assert shown.status == 1
     assert "NOT IN ORDER: entry 2 of north was changed" in shown.stdout
+
+
+def test_the_program_around_a_loop_of_ones_own_runs_as_it_says(
+    tmp_path: pathlib.Path,
+) -> None:
+    """`examples/private_round.py`: the lines of its docstring."""
+    file = ROOT / "examples" / "private_round.py"
+    text = ast.get_docstring(ast.parse(file.read_text())) or ""
+    (typed,) = re.findall(r"^  for .*?witness-1$", text, re.DOTALL | re.MULTILINE)
+    lines = typed.replace("fedsvp ", "python -m experiments.")
+    lines = lines.replace("=sites", f"={tmp_path}").replace(" sites", f" {tmp_path}")
+    line = ("bash", "-euc", lines.replace("python ", f"{sys.executable} "))
+    ended = subprocess.run(
+        line, cwd=ROOT, env=environment(), capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended
+    assert "round 5: weights" in ended.stdout and "verdict: in order" in ended.stdout
+    again = subprocess.run(
+        [sys.executable, file, tmp_path], env=environment(), capture_output=True
+    )
+    assert again.returncode and b"round 1 is over" in again.stderr

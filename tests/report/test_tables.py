@@ -78,13 +78,18 @@ def test_an_infinite_cost_is_no_number_and_noise_of_local_steps_has_a_column() -
 def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     markdown = sweep_dir / "table.md"
     rows = tables.summarize(read_rows(sweep_dir / "results.jsonl"))
-    tables.write_tables(sweep_dir, rows)
+    shown = tables.shown_cells(rows, {"delta": 0.1})
+    tables.write_tables(sweep_dir, rows, shown)
     with (sweep_dir / "table.csv").open(newline="") as lines:
         read_back = list(csv.DictReader(lines))
-    shown = [line["best_mean"] for line in read_back]
-    assert shown == [f"{row.scores['best'][0]:.7g}" for row in rows]  # float32's digits
+    means = [line["best_mean"] for line in read_back]
+    assert means == [f"{row.scores['best'][0]:.7g}" for row in rows]  # float32's digits
     assert markdown.read_text().count("\n") == len(rows) + 2
     assert "| FedSVA | 0.5 |" in markdown.read_text()
+    assert "| ε per upload at δ = 0.1 |" in markdown.read_text()
+    assert (
+        "ε per upload" in tables.shown_cells(rows, {"delta": 0.1}, {"delta": 1e-5})[0]
+    )
 
 
 @pytest.mark.hole

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
@@ -82,16 +83,69 @@ def test_a_missing_or_unfinished_part_is_named(tmp_path: pathlib.Path) -> None:
     assert not (tmp_path / "merged").exists()
 
 
-def test_parts_of_a_sweep_of_own_code_are_merged(tmp_path: pathlib.Path) -> None:
+@pytest.fixture(scope="module")
+def own_code(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A sweep, whole and in two parts."""
+    folder = tmp_path_factory.mktemp("own_code")
     plan = SweepPlan(("nbafl", "none"), epsilons=(0.2,), seeds=(0,))
     model = models.make_model("mlp", num_classes=10)  # as one of one's own
     for name, part in (("whole", None), ("one", "1/2"), ("two", "2/2")):
         divided = dataclasses.replace(plan, part=part)
         base = small(num_rounds=1)
-        sweep(base, divided, tmp_path / name, dataset=digits(), model=model)
-    merge([tmp_path / "two", tmp_path / "one"], tmp_path / "merged")
+        sweep(base, divided, folder / name, dataset=digits(), model=model)
+    return folder
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("name", "was", "now", "message"),
+    [
+        (
+            "results.jsonl",
+            '"test_accuracy": 0',
+            '"test_accuracy": 1',
+            "results.jsonl is not what",
+        ),
+        ("results.jsonl", '"seed": 0', '"seed": 7', "results.jsonl is not what"),
+        ("results.jsonl", "\n", '\n{"mechanism": "n', "results.jsonl is not what"),
+        ("cells.json", '_accuracy": 0', '_accuracy": 1', "cells.json is not what"),
+        ("config.json", '"learning_rate": ', '"learning_rate": 1', "is damaged"),
+        ("checkpoints/none/1", None, None, "copy the whole folder"),
+        ("checkpoints/cells.sha256", None, None, "cells.sha256"),
+        ("results.jsonl", None, None, "results.jsonl"),
+    ],
+)
+def test_edited_or_incomplete_parts_are_refused_and_nothing_is_written(
+    name: str,
+    was: str | None,
+    now: str,
+    message: str,
+    own_code: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    """They were merged, with the number that someone put there."""
+    parts = [shutil.copytree(own_code / k, tmp_path / k) for k in ("one", "two")]
+    for part in parts if name == "config.json" else parts[1:]:
+        file = part / name
+        text = file.read_text() if was else ""
+        file.unlink()
+        if was:
+            assert was in text
+            file.write_text(text.replace(was, now, 1))
+    before = [path.read_bytes() for path in parts[1].rglob("*") if path.is_file()]
+    with pytest.raises((ValueError, OSError), match=message):
+        merge(parts, tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+    after = [path.read_bytes() for path in parts[1].rglob("*") if path.is_file()]
+    assert after == before
+
+
+def test_parts_of_a_sweep_of_own_code_are_merged(
+    own_code: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    merge([own_code / "two", own_code / "one"], tmp_path / "merged")
     for name in ("config.json", "results.jsonl", "cells.json"):
-        whole, merged = (tmp_path / made / name for made in ("whole", "merged"))
+        whole, merged = own_code / "whole" / name, tmp_path / "merged" / name
         assert whole.read_bytes() == merged.read_bytes(), name
     summaries = json.loads((tmp_path / "merged" / "cells.json").read_text())
     assert "take secret_noise" in str(summaries)

@@ -1,5 +1,6 @@
 """A sweep: each cell is the single run, killed or not, and ε orders the noise."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -142,14 +143,26 @@ def test_a_sweep_grows_by_cells_killed_or_not_to_the_bytes_of_one_of_all(
     del trained[:]
     grown(folder, PLAN)
     assert not trained and contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
-    for fewer in (more, SweepPlan(("none", "fedsva"), EPSILONS, (0, 1))):
-        with pytest.raises(ValueError, match=r"may become more, not fewer.: .* was "):
+    of_seeds = r": seeds is \[0, 1, 3\] and was \[0, 2\]$"
+    for fewer, named in (
+        (more, r": epsilons is .* was .*; mechanisms is .* 'fedsva'\]$"),
+        (SweepPlan(("gaussian", *PLAN.mechanisms), EPSILONS, (0, 1, 3)), of_seeds),
+        (SweepPlan(PLAN.mechanisms, EPSILONS, (0, 2), None, (1.0,)), ": total_eps"),
+    ):
+        with pytest.raises(ValueError, match="need another folder" + named):
             grown(folder, fewer)
     part = SweepPlan(("none", "fedsva"), EPSILONS, (0, 2, 3), part="1/2")
     with pytest.raises(ValueError, match="part is '1/2' and was None"):
         grown(folder, part)
-    with pytest.raises(ValueError, match="num_rounds is 5 and was 3"):
-        sweep(small(), PLAN, folder, dataset=digits(), options=run.Options(resume=True))
+    longer = SweepPlan(PLAN.mechanisms, EPSILONS, (0, 2, 3))
+    with pytest.raises(ValueError, match=r"folder: num_rounds is 5 and was 3$"):
+        sweep(
+            small(eval_every=2),
+            longer,
+            folder,
+            dataset=digits(),
+            options=run.Options(resume=True),
+        )
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
@@ -177,14 +190,18 @@ def test_a_changed_row_of_a_finished_mechanism_is_noticed(
     assert contents(folder, SAME_BYTES) == changed
 
 
-def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
+def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process_and_grow(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
+    """Parts could not be extended, and their whole had no checkpoint to go on from."""
     folders = [tmp_path / "second", tmp_path / "first"]
     for folder, part in zip(folders, ("2/2", "1/2"), strict=True):
         plan = SweepPlan(("none",), EPSILONS, seeds=(0, 2), part=part)
         sweep(small(**ROUNDS), plan, folder, dataset=digits())
-    merge(folders, tmp_path / "merged")
+    with pytest.raises(ValueError, match=r"folder: a part keeps its lists; merge all"):
+        grown(folders[1], dataclasses.replace(plan, seeds=(0, 2, 3)))
+    for _ in range(2):  # the second as after a kill
+        merge(folders, tmp_path / "merged")
     lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
     ours = "".join(line for line in lines if '"mechanism": "none"' in line)
     assert (tmp_path / "merged" / "results.jsonl").read_text() == ours
@@ -194,6 +211,13 @@ def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
     )
     assert config == of_all | {"mechanisms": ["none"]}
     assert cells == [cell for cell in every if cell["mechanism"] == "none"]
+    grown(tmp_path / "merged", PLAN)
+    assert contents(tmp_path / "merged", SAME_BYTES) == contents(whole, SAME_BYTES)
+    for taken in (tmp_path / "merged", folders[0]):
+        before = contents(taken, SAME_BYTES)
+        with pytest.raises(ValueError, match="already holds a run; give another fol"):
+            merge(folders, taken)
+        assert contents(taken, SAME_BYTES) == before
 
 
 def test_gaussian_is_swept_over_epsilon_in_one_program(tmp_path: pathlib.Path) -> None:
