@@ -111,11 +111,8 @@ def add_secret_noise(
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
-    vector = _flatten(clipped)
-    origin = 0.0
-    if config.clip.of_weights:
-        origin = np.float64(_flatten(received))
-        vector = origin + vector
+    origin = np.float64(_flatten(received)) if config.clip.of_weights else 0.0
+    vector = origin + _flatten(clipped)
     exact = config.clip.in_ball
     length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
     if config.clip.granted:
