@@ -231,10 +231,12 @@ def attack_defence(
     no_defence = dataclasses.replace(defence, mechanism="none")
     true_labels = np.asarray(victim.examples.labels)
     victims = [jnp.int32(number) for number in range(len(true_labels))]
-    uploads = [upload(defence, victim, row, key=key) for row in victims]
+    uploads, clean_uploads = (
+        [*map(jax.jit(partial(upload, config, victim, key=key)), victims)]
+        for config in (defence, no_defence)
+    )
     lengths = []
-    for row, (noised, _) in zip(victims, uploads, strict=True):
-        clean, _ = upload(no_defence, victim, row, key=key)
+    for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True):
         noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
         lengths.append(float(noise_norm / tree.l2_norm(clean)))
     info = uploads[0][1]

@@ -61,8 +61,7 @@ class AttackerState:
 
     generator: Params
     discriminator: Params
-    generator_moments: optax.OptState
-    discriminator_moments: optax.OptState
+    moments: optax.OptState  # of both
 
 
 def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerState:
@@ -81,12 +80,8 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
         generator = plan.generator().init(keys[0], latents, labels)
         image = jnp.zeros((1, *plan.image_shape), jnp.float32)
         discriminator = Discriminator().init(keys[1], image)
-        return AttackerState(
-            generator=generator,
-            discriminator=discriminator,
-            generator_moments=_ADAM.init(generator),
-            discriminator_moments=_ADAM.init(discriminator),
-        )
+        moments = _ADAM.init((generator, discriminator))
+        return AttackerState(generator, discriminator, moments)
 
     return jax.lax.map(init_attacker, attackers)
 
@@ -160,17 +155,13 @@ def attack_round(
             )
             return realism + believed(_transformed(images, transform_key), labels)
 
-        discriminator, d_moments = updated(
-            _ADAM,
+        gradients = (
+            *pull(jax.grad(generator_loss)(generated)),
             jax.grad(discriminator_loss)(state.discriminator),
-            state.discriminator_moments,
-            state.discriminator,
         )
-        (gradient,) = pull(jax.grad(generator_loss)(generated))
-        generator_params, g_moments = updated(
-            _ADAM, gradient, state.generator_moments, state.generator
-        )
-        return AttackerState(generator_params, discriminator, g_moments, d_moments)
+        networks = state.generator, state.discriminator
+        networks, moments = updated(_ADAM, gradients, state.moments, networks)
+        return AttackerState(networks[0], networks[1], moments)
 
     def train_attacker(
         state: AttackerState, client: Array, rows: Array, count: Array

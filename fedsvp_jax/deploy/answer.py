@@ -309,9 +309,9 @@ def finish(
         state.num_examples == 0 or round_num <= policy.config.private_from
     )
     if silent:
-        noised, info = [np.zeros_like(leaf) for leaf in update], nothing_private()
+        update, info = [np.zeros_like(leaf) for leaf in update], nothing_private()
     else:
-        noised, after, info = policy.clip_and_noise(
+        update, after, info = policy.clip_and_noise(
             update,
             base,
             {name: np.float32(value) for name, value in memory.items()},
@@ -320,7 +320,7 @@ def finish(
             jnp.int32(round_num - 1),
             randomness.key(round_num, Stream.NOISE),
         )
-        noised = jax.device_get(noised)
+        update = jax.device_get(update)
         memory = {name: float(value) for name, value in after.clients.items()}
     info = jax.tree.map(np.float32, info)
     if not silent and not 0 < info.noise_std < np.inf:
@@ -328,7 +328,7 @@ def finish(
     if policy.summed:
         assert policy.mechanism.grid is not None
         upload, step = whole_numbers(
-            noised, policy.mechanism.grid, float(info.noise_std), words
+            update, policy.mechanism.grid, float(info.noise_std), words
         )
         root = np.float32(root_sharers(policy.config))
         info = dataclasses.replace(  # of all shares but h, which the claim counts
@@ -339,8 +339,8 @@ def finish(
         grid = {"grid_step": step}
     else:
         if words is not None and not silent:
-            noised, grid = add_secret_noise(noised, base, info, policy.config, words)
-        moved = zip(base, noised, strict=True)
+            update, grid = add_secret_noise(update, base, info, policy.config, words)
+        moved = zip(base, update, strict=True)
         upload = [(old + new).astype(np.float32) for old, new in moved]
     cost = {name: getattr(info, name) for name in COST}
     state = dataclasses.replace(

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 import jax.numpy as jnp
@@ -29,6 +30,7 @@ from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
 Arrays: TypeAlias = Sequence[np.ndarray]  # the leaves of a model, in order
 _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
 _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
+_DRAWN = 2**18  # numbers at once: a draw takes some thirty arrays of their length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +111,8 @@ def add_secret_noise(
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
-    vector = _flatten(clipped)
-    origin = _flatten(received) if config.clip.of_weights else np.zeros_like(vector)
+    origin = np.float64(_flatten(received)) if config.clip.of_weights else 0.0
+    vector = origin + _flatten(clipped)
     exact = config.clip.in_ball
     length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
     if config.clip.granted:
@@ -119,10 +121,11 @@ def add_secret_noise(
     bound = length if exact else 2 * _LONGEST * step
     if not exact:
         std *= 1 + step * math.sqrt(vector.size) / sensitivity
-    numbers = rounded(vector + origin, step=step, norm_bound=bound, words=words)
-    numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
-    noised = _reshape(numbers * step - origin, clipped)
-    return noised, {"noise_std": std, "grid_step": step}
+    numbers = rounded(vector, step=step, norm_bound=bound, words=words)
+    _add_noise(numbers, step_variance(std, step), words)
+    noised = numbers * step
+    noised -= origin
+    return _reshape(noised, clipped), {"noise_std": std, "grid_step": step}
 
 
 def whole_numbers(
@@ -142,7 +145,7 @@ def whole_numbers(
     distance = 0.0 if grid.apart is None else float(grid.apart(jnp.float32(1)))
     norm = float(grid.norm)
     numbers = on_grid(vector, step, norm=norm, distance=distance, words=words)
-    numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
+    _add_noise(numbers, step_variance(std, step), words)
     return _reshape(wrapped(numbers, grid.bits), update), step
 
 
@@ -164,10 +167,17 @@ def released(
     return np.float32(bounded_ratio(float(ratio)))
 
 
+def _add_noise(numbers: np.ndarray, variance: Fraction, words: Words) -> None:
+    """Adds N_Z(0, σ²) to each of the numbers (d,), in place."""
+    for start in range(0, numbers.size, _DRAWN):
+        part = numbers[start : start + _DRAWN]
+        part += discrete_gaussian(variance, part.size, words)
+
+
 def _reshape(vector: np.ndarray, like: Arrays) -> list[np.ndarray]:
     parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
     return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
 
 
 def _flatten(arrays: Arrays) -> np.ndarray:
-    return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in arrays])
+    return np.concatenate([np.ravel(leaf) for leaf in arrays])

@@ -33,6 +33,7 @@ LARGEST_VARIANCE = 2**52  # of the noise, in steps²: all products then fit 64 b
 _MOST_SCALES = 256  # |x| beyond this many σ is drawn again: less than e^−32000
 _DENOMINATOR = 2**20  # of a variance below 2^30
 _WORD = 2**64
+_AT_ONCE = 2**18  # numbers that are rounded: beside them no long array is needed
 _FLOAT32_PRODUCT = 1 + Fraction(1, 2**21)  # above the rounding of seven operations
 
 
@@ -249,21 +250,28 @@ def rounded(
     Raises:
       ValueError: a value that is not finite.
     """
-    scaled = np.asarray(values, np.float64) / float(step)
+    scaled = np.divide(values, float(step), dtype=np.float64)
     if not np.all(np.isfinite(scaled)):
         raise ValueError("values must be finite to be put on a grid")
     limit = math.floor((Fraction(float(norm_bound)) / Fraction(float(step))) ** 2)
     norm = float(np.linalg.norm(scaled))
     if norm * norm > limit:
         scaled *= math.sqrt(limit) / norm
-    chance = (words(scaled.size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    result = np.floor(scaled + chance).astype(np.int64)
-    excess = int(np.sum(result * result)) - limit
+    result = np.empty(scaled.shape, np.int64)
+    for start in range(0, scaled.size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        chance = (words(scaled[part].size) >> np.uint64(11)) * 2.0**-53
+        result[part] = np.floor(scaled[part] + chance)
+    excess = int(result @ result) - limit
     while excess > 0:
-        size = np.abs(result)
-        order = np.argsort(np.abs(scaled) - size, kind="stable")
-        order = order[size[order] > 0]
-        gain = np.cumsum(2 * size[order] - 1)
+        distance = np.abs(scaled)
+        distance -= np.abs(result)
+        for threshold in (-0.5, np.inf):  # those below -1/2 are mostly enough
+            order = np.flatnonzero((distance < threshold) & (result != 0))
+            order = order[np.argsort(distance[order], kind="stable")]
+            gain = np.cumsum(2 * np.abs(result[order]) - 1)
+            if gain[-1:].sum() >= excess:
+                break
         number = min(int(np.searchsorted(gain, excess)) + 1, order.size)
         back = order[:number]
         result[back] -= np.sign(result[back])
@@ -274,4 +282,7 @@ def rounded(
 def wrapped(numbers: np.ndarray, bits: int) -> np.ndarray:
     """(…) int64 in [−2^(b−1), 2^(b−1)): whole numbers, or sums of them, modulo 2^b."""
     half = 1 << (bits - 1)
-    return ((np.asarray(numbers).astype(np.int64) + half) & (2 * half - 1)) - half
+    residues = np.asarray(numbers, np.int64) + half
+    residues &= 2 * half - 1
+    residues -= half
+    return residues

@@ -128,8 +128,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
     """
     clipping.check_clips_update(config, "dp_fedavg")
     settings: DpFedavgSettings = config.settings
-    z = jnp.float32(settings.noise_multiplier)
-    on_sum = z
     if settings.adaptive_clip:
         total = concrete(settings.noise_multiplier)
         count = concrete(settings.count_noise_std)
@@ -139,21 +137,23 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
                 f"adaptive_clip, got {settings.count_noise_std} at noise_multiplier "
                 f"{settings.noise_multiplier}"
             )
-        on_sum = update_multiplier(settings.noise_multiplier, settings.count_noise_std)
     root_cohort = math.sqrt(config.cohort_size)
     correlated = settings.noise_bands > 1
-    counted = z
     if correlated:
         _check_bands(config, settings)
-        bands = correlated_noise.band_coefficients(settings.noise_bands)
-        counted = z / jnp.float32(np.linalg.norm(bands))
         past = correlated_noise.inverse_coefficients(
             settings.noise_bands, config.num_rounds
         )
 
+    bands = correlated_noise.band_coefficients(settings.noise_bands)
+    length = np.float32(np.linalg.norm(bands))
     grid = None
     if config.noise_sampler == "discrete":
         grid = Grid(config.noise_bits, config.cohort_size, config.l2_norm_clip)
+
+    def multiplier() -> Array:
+        """z, made anew in each trace: JAX keeps a trace's calls on other numbers."""
+        return jnp.float32(settings.noise_multiplier)
 
     def init(num_clients: int) -> MechanismState:
         del num_clients
@@ -173,11 +173,14 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
     ) -> base.Noised:
         clip = state.shared["clip"]
         clipped = clip_into_ball(updates, clip)
-        noisy = z > 0
+        z = on_sum = multiplier()
+        counted = z / length
+        if settings.adaptive_clip:
+            on_sum = update_multiplier(z, settings.count_noise_std)
         upload_noise = base.claimed(
             counted / root_cohort,
             calibration.concentrated_epsilon(counted, config.delta),
-            jnp.where(noisy, jnp.float32(config.delta), 0.0),
+            jnp.where(z > 0, jnp.float32(config.delta), 0.0),
         )
         std = on_sum / root_cohort * clip
         if correlated:
@@ -240,10 +243,11 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
             size=num_parameters(params),
         )
         uploads = base.num_uploads(valid)
-        scaled = add_vector(params, z * clip / uploads * noise)
+        scaled = add_vector(params, multiplier() * clip / uploads * noise)
         return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
 
     server = adapt_clip if settings.adaptive_clip else None
+    counted = multiplier() / length
     return base.Mechanism(
         init=init,
         update=update,

@@ -145,7 +145,8 @@ def on_grid(
     """
     if distance > 0:
         share = max(0.0, 1.0 - rounding_share(distance, step, values.size))
-        return np.rint(values * (share / step)).astype(np.int64)
+        scaled = np.multiply(values, share / step, dtype=np.float64)
+        return np.rint(scaled, out=scaled).astype(np.int64)
     return discrete_gaussian.rounded(values, step=step, norm_bound=norm, words=words)
 
 

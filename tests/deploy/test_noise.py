@@ -1,16 +1,18 @@
 """An audit of the deployed path: canaries through it."""
 
+import tracemalloc
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from deployed import ROWS, UPDATE_CLIP, policy, privatize
+from deployed import ROWS, SUMS, UPDATE_CLIP, policy, privatize
 
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
 from fedsvp_jax.deploy import noise
 from fedsvp_jax.deploy.noise import Secret
 from fedsvp_jax.deploy.state import new_state
+from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 
 GAMES = 500
@@ -46,6 +48,26 @@ def lower_bound(seed: int, changes: Any = UPDATE_CLIP) -> float:
 @pytest.mark.parametrize("changes", [UPDATE_CLIP, ROWS], ids=["client", "row"])
 def test_canaries_find_no_more_than_the_claim(changes: Any) -> None:
     assert 0.3 < lower_bound(1, changes) < 2.0
+
+
+@pytest.mark.parametrize("numbers", [UPDATE_CLIP, SUMS], ids=["update", "sum"])
+def test_a_round_needs_few_copies_of_the_model(
+    numbers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its noise took 28 copies of a long update's float32, 25 in a secure sum."""
+    monkeypatch.setattr(noise, "_DRAWN", 2**14)
+    monkeypatch.setattr(discrete_gaussian, "_AT_ONCE", 2**14)
+    made, size = policy(**numbers), 2**20
+    zeros = [np.zeros(size, np.float32)]
+    sent = [np.linspace(-1, 1, size, dtype=np.float32)]
+    start, randomness = new_state(made, 30), Secret(seeded_words(1))
+    tracemalloc.start()
+    try:
+        privatize(zeros, sent, start, policy=made, round_num=1, randomness=randomness)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / sent[0].nbytes < 11
 
 
 def test_canaries_find_halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:

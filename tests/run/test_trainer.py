@@ -90,7 +90,9 @@ def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> Non
 
 
 @pytest.mark.hole
-@pytest.mark.parametrize("mechanism", ["nbafl", "gaussian", "time_varying"])
+@pytest.mark.parametrize(
+    "mechanism", ["nbafl", "gaussian", "time_varying", "dp_fedavg"]
+)
 def test_runs_of_one_model_leave_no_entries_in_the_caches_of_jax(
     mechanism: str, tmp_path: pathlib.Path
 ) -> None:

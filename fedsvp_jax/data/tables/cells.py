@@ -36,7 +36,8 @@ class Columns(dict[str, pa.ChunkedArray]):
 def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """`normal` of every text, (rows,), in one line."""
     column = pc.utf8_trim_whitespace(column)
-    if pc.any(pc.match_substring_regex(column, "[\t\r\n]")).as_py():
+    written = (bytes(chunk.buffers()[-1] or b"") for chunk in column.chunks)
+    if any(mark in chunk for chunk in written for mark in b"\t\r\n"):
         column = pc.replace_substring_regex(column, "[\t\r\n]+", " ")
     if pc.all(pc.string_is_ascii(column), min_count=0).as_py():
         return column

@@ -99,7 +99,7 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
     table = Columns()
     while columns:
         table[names[len(table)]] = cells.normal_texts(columns.pop(0))
-    again = np.all([cells.holds(table[name], [name]) for name in names], axis=0)
+    again = np.all([pc.equal(table[name], name) for name in names], axis=0)
     if again.any():
         at = cells.place(table[names[0]], again)
         raise ValueError(f"{path} has its header again {at}: leave such lines out")
