@@ -314,10 +314,13 @@ def _planned(
 
 def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str, Any]:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
+    from fedsvp_jax.accounting import tradeoff
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
     from fedsvp_jax.run.sweep import SweepPlan, sweep
 
+    # Real sites add up whole numbers: of their noise ε is proved by RDP alone.
+    real = trust == "secure_aggregation" and data.schema.bounds_epsilon == 0
     seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
     if trust == "trusted_server":
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
@@ -332,12 +335,19 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
     route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "total_epsilon": None}
     route["eval_every"] = route["num_rounds"]
+    route |= {"total_accounting": "rdp"} if real else {}
     config = resolve(dataclasses.replace(base, **route), data)
     plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
         sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
+        for cell in swept.cells if real else ():
+            claims = [row for row in cell["guarantees"] if row["method"] == "rdp"]
+            cell["guarantees"], cell["risk"] = claims, {}
+            for row in claims:
+                risk = tradeoff.of_promise(row["epsilon"], row["delta"])
+                cell["risk"][row["adversary"]] = risk
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"
         )

@@ -21,6 +21,7 @@ import logging
 import pathlib
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,7 @@ class SumMod:
         settings, cohort = protocol(agreed), agreed["cohort_size"]
         threshold = settings["reconstruction_threshold"]
         if stage == "setup":
+            self._check_agreement(request)
             count = request.get("sample_num")
             if not threshold <= count <= cohort:
                 raise Refused(
@@ -122,16 +124,20 @@ class SumMod:
             if not active | dead <= {*state.get("rd_seed_share_dict:K", [])}:
                 raise Refused("the request names a client that shared no keys")
 
+    def _check_agreement(self, request: Any) -> None:
+        """Raises Refused: the server's is another; in a setup before anybody pays."""
+        if request.get("agreement") != self.site.policy.agreement:
+            raise Refused(
+                "the server has other settings, another schema or another version of "
+                "fedsvp_jax than this client agreed to"
+            )
+
     def _upload(self, message: fl.Message, context: fl.Context) -> fl.Message:
         """The upload that the protocol masks: whole numbers, every weight being 1."""
         del context
         request = compat.recorddict_to_fitins(message.content, keep_input=True)
         received = parameters_to_ndarrays(request.parameters)
-        if request.config.get("agreement") != self.site.policy.agreement:
-            raise Refused(
-                "the server has other settings, another schema or another version of "
-                "fedsvp_jax than this client agreed to"
-            )
+        self._check_agreement(request.config)
         round_num = int(request.config["server-round"])
         numbers, _ = answer(
             self.site,
@@ -154,7 +160,19 @@ class SumWorkflow(SecAggPlusWorkflow):
 
     def __init__(self, policy: Policy, timeout: float | None = None) -> None:
         super().__init__(**protocol(policy.settings()), timeout=timeout)
+        self._agreement = policy.agreement
         _mask_with_whole_keys()
+
+    def setup_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        """As Flower's; its request says the agreement, which each client compares."""
+
+        def send(messages: list[fl.Message], **options: Any) -> Any:
+            for message in messages:
+                message.content.config_records[_CONFIGS]["agreement"] = self._agreement
+            return grid.send_and_receive(messages, **options)
+
+        agreeing = types.SimpleNamespace(send_and_receive=send)
+        return bool(super().setup_stage(agreeing, context, state))
 
     def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
         """As Flower's; clients that shared no keys are left out of the sum."""

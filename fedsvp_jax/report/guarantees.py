@@ -42,6 +42,17 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
     return list(worst.values())
 
 
+def promised(promise: Record, status: str) -> Record:
+    """A site's promise (`deploy.Policy.says`) as the summary of a run that kept it."""
+    epsilon, delta = promise["total_epsilon"], promise["target_delta"]
+    means = {"epsilon": epsilon, "delta": delta, "method": "rdp", "status": status}
+    claim, risk = {**promise, **means}, {}
+    spends_alone = promise["total_accounting"], float(promise["release_epsilon"])
+    if epsilon is not None and spends_alone == ("rdp", 0):
+        risk[promise["adversary"]] = tradeoff.of_promise(epsilon, delta)
+    return {**claim, "risk": risk, "guarantees": [claim]}
+
+
 def main(summary: Record) -> Record | None:
     """The claim of summary.json's adversary and relation; None: nothing is claimed."""
     meaning = [summary.get("adversary"), summary.get("relation")]

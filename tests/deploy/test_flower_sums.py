@@ -39,7 +39,7 @@ from fedsvp_jax.deploy import (
     data_of,
     make_policy,
 )
-from fedsvp_jax.deploy.flower_sums import SumStrategy, masks, protocol
+from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, masks, protocol
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
 
@@ -247,6 +247,20 @@ def test_a_site_of_other_settings_than_the_servers_refuses_before_it_is_charged(
 
 
 @pytest.mark.hole
+def test_agreements_are_compared_before_any_site_is_charged(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Two sites of other settings refused in the third message: the rest had paid."""
+    sites, other = Sites(tmp_path), policy(**SUMS | {"learning_rate": 0.7})
+    for node in (1, 2):
+        site = Site(tmp_path / f"other-{node}", other, randomness=Seeded(7, node))
+        site.begin(30)
+        sites.mods[node] = SumMod(site, lambda received, _: Trained(received))
+    assert sites.run().sums == []
+    assert [mod.site.read().last_round for mod in sites.mods.values()] == [0] * CLIENTS
+
+
+@pytest.mark.hole
 def test_a_server_that_was_killed_goes_on_with_the_next_round(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -301,6 +315,7 @@ def asked(sites: Sites, stage: str, **changes: Any) -> str:
     named |= {"clipping_range": wanted["clipping_range"]}
     named |= {"target_range": wanted["quantization_range"]}
     named |= {"mod_range": wanted["modulus_range"]}
+    named |= {"agreement": sites.policy.agreement}
     if stage:
         content["secaggplus_configs"] = ConfigRecord(named | changes)
     message = Message(content, dst_node_id=1, message_type="train")
@@ -322,6 +337,7 @@ def test_a_server_that_asks_for_more_is_refused(tmp_path: pathlib.Path) -> None:
     ):
         assert name in asked(sites, "setup", **{name: value})
     assert asked(sites, "setup") == ""
+    assert "other settings" in asked(sites, "setup", agreement="0")
     both = {"active_nids": [1, 2, 3, 4], "dead_nids": [1]}
     assert "not both" in asked(sites, "unmask", **both)
     strange = {"active_nids": [1, 2, 3, 9], "dead_nids": []}

@@ -131,7 +131,7 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
     for sentence in (
         "How one row of the site north is protected: ε = 3 promised",
         "even if 2 clients tell it all they know",
-        "At most 96 of 100 guesses are right",
+        "At most 70 of 100 guesses are right",
         "Clients that drop out and those that collude are together at most 2.",
         "Bounds, categories and classes of the schema were stated without a look at",
         "0 of 3",
