@@ -12,9 +12,9 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from fedsvp_jax.core.files import Record, make_folder
+from fedsvp_jax.core.files import AnyPath, Record, make_folder
 from fedsvp_jax.deploy import Site, fingerprint
 
 from . import messages
@@ -35,31 +35,61 @@ def begin(
       ValueError: there is such a budget, and not `again`.
       OSError: as `start`; the list cannot be written.
     """
-    promise, log = site.policy.says(), os.fspath(site.path)
+    promise, path = site.policy.says(), _path()
     names = {*map(os.path.realpath, records), *map(fingerprint, records)}
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    path = pathlib.Path(state, "fedsvp_jax", "budgets.jsonl")
     make_folder(path.parent)
     with open(path, "a+", opener=functools.partial(os.open, mode=0o600)) as file:
         file.seek(0)
-        lines = [*filter(str.strip, file)]  # one may be deleted by hand
-        try:
-            budgets = [b for b in map(json.loads, lines) if names & {*b["records"]}]
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(
-                f"{path} is damaged, so nobody sees whether the records have a budget: "
-                "mend or delete its line"
-            ) from error
+        budgets = [b for b in _read(file) if names & {*b["records"]}]
         if budgets and not again and not site.path.exists():
             values = {"budgets": budgets, "records": records, "path": path}
             raise ValueError(messages.filled("budgets.txt", **values))
         start()
-        budget = {
-            "log": log,
+        budget = promise | {
+            "log": os.fspath(site.path),
+            "witness": os.fspath(site.witness.path),
             "epsilon": promise["total_epsilon"] or math.inf,
             "delta": promise["target_delta"],
-            "relation": promise["relation"],
             "records": sorted(names),
         }
         file.write(json.dumps(budget) + "\n")
     return [*budgets, budget]
+
+
+def of_log(log: AnyPath) -> list[Record]:
+    """All budgets of the records of a log; none where it was begun elsewhere.
+
+    Raises:
+      ValueError: the list is damaged.
+    """
+    name, path = os.path.realpath(log), _path()
+    with open(path if path.is_file() else os.devnull) as file:
+        budgets = _read(file)
+    records = {r for b in budgets if b["log"] == name for r in b["records"]}
+    return [b for b in budgets if b["log"] == name or records & {*b["records"]}]
+
+
+def witness(log: AnyPath) -> str | None:
+    """The witness's folder with which a log was begun, or that beside it; or None."""
+    name = os.path.realpath(log)
+    begun = [b.get("witness") for b in of_log(log) if b["log"] == name]
+    beside = os.path.join(os.path.dirname(name), "witness")
+    return next((w for w in (*begun[::-1], beside) if w and os.path.isdir(w)), None)
+
+
+def _path() -> pathlib.Path:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return pathlib.Path(state, "fedsvp_jax", "budgets.jsonl")
+
+
+def _read(file: Iterable[str]) -> list[Record]:
+    """The budgets of all lines, of which one may be deleted by hand."""
+    try:
+        budgets = [*map(json.loads, filter(str.strip, file))]
+        _ = [(b["log"], {*b["records"]}) for b in budgets]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{_path()} is damaged, so nobody sees whether the records have a budget: "
+            "mend or delete its line"
+        ) from error
+    return budgets

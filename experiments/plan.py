@@ -346,7 +346,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
             claims = [row for row in cell["guarantees"] if row["method"] == "rdp"]
             cell["guarantees"], cell["risk"] = claims, {}
             for row in claims:
-                risk = tradeoff.of_promise(row["epsilon"], row["delta"])
+                risk = tradeoff.of_promises([(row["epsilon"], row["delta"])])
                 cell["risk"][row["adversary"]] = risk
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"

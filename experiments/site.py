@@ -31,6 +31,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import time
 from typing import Any
@@ -71,6 +72,11 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.deploy import tables
 
     clients, largest = values.num_clients, values.max_num_examples
+    if clients < 3:
+        raise ValueError(
+            "num_clients must be 3 or more, since of two sites each would know the "
+            f"other's part of a sum, got {clients}"
+        )
     single = np.array_split(range(values.num_examples - largest), clients - 1)
     if not 1 <= len(single[-1]) <= len(single[0]) <= largest:
         raise ValueError(
@@ -103,7 +109,8 @@ def _test(model: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.deploy import Site, tables
     from fedsvp_jax.report import headline
 
-    policy = Site(values.log, witness=_WITNESS.value).policy
+    log, witness = values.log, _witness(values)
+    policy = Site(log, witness=witness).policy
     trained = run.load_model(model)
     if trained.settings.get("agreement") != policy.agreement:
         raise ValueError(
@@ -111,6 +118,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
             "its schema or its version of fedsvp_jax are others"
         )
     rows = tables.table_rows(policy)
+    tables.table_client(log, policy, witness=witness, rows=rows).site.read()
     chances = trained.probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
@@ -121,7 +129,7 @@ def _node(words: list[str], values: Any) -> None:
     """Runs Flower's node on a log that can answer, for ever."""
     from fedsvp_jax.deploy import tables
 
-    client = tables.table_client(values.log, witness=_WITNESS.value)
+    client = tables.table_client(values.log, witness=_witness(values))
     if shutil.which("flower-supernode") is None:
         raise ValueError(
             "flower-supernode is not installed: pip install 'fedsvp_jax[flower]'"
@@ -129,9 +137,28 @@ def _node(words: list[str], values: Any) -> None:
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
     places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
     node = ("flower-supernode", *words, "--node-config", places)
+    _check_port(words)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
         time.sleep(_PAUSE)
+
+
+def _check_port(words: list[str]) -> None:
+    """Raises ValueError: another program has the port of Flower's node."""
+    port = int((re.findall(r"--port[ =](\d+)", " ".join(words)) or [9094])[-1])
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise ValueError(
+            f"port {port} of this machine is taken ({error.strerror}), as by another "
+            "node: choose one, as in -- --port 9101"
+        ) from error
+
+
+def _witness(values: Any) -> str | None:
+    from . import budgets
+
+    return _WITNESS.value or budgets.witness(values.log)
 
 
 def _begin(folder: list[str], values: Any) -> None:
@@ -158,6 +185,11 @@ def _begin(folder: list[str], values: Any) -> None:
     all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
     values = {"policy": policy, "site": site, "budgets": all_of}
     print(messages.filled("site.txt", **values))
+    if _WITNESS.value is None:
+        messages.show_warning(
+            f"the witness {site.witness.path} is beside the log: on another disk or "
+            "machine (--witness) it survives what destroys the log"
+        )
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 

@@ -16,7 +16,7 @@ uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(�
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
-Pairs: TypeAlias = Iterable[tuple[float, float]]  # (ε, δ) that hold
+Pairs: TypeAlias = Sequence[tuple[float, float]]  # (ε, δ) that hold
 FALSE_ALARMS = 0.01
 _DELTAS = np.concatenate([np.logspace(-4, -2, 5), np.linspace(0.02, 0.5, 13)])
 _LARGEST = 700.0  # of an exponent
@@ -62,7 +62,6 @@ def risk(pairs: Pairs, *, exact: bool = False) -> Record:
     """
     from scipy.stats import norm
 
-    pairs = list(pairs)
     mu = max(
         (1 / float(analytic_multiplier(*pair)) for pair in pairs if pair[0] > 0),
         default=0.0,
@@ -94,22 +93,27 @@ def by_adversary(account: Account) -> dict[str, Record]:
     return risks
 
 
-def of_promise(epsilon: float, delta: float) -> Record:
-    """`risk` of all that Rényi accounting lets noised uploads spend below (ε, δ).
+def of_promises(promises: Pairs) -> Record:
+    """`risk` of all that Rényi accounting lets noised uploads spend below each (ε, δ).
 
-    They are ρ-zCDP together, with the largest ρ whose ε is no more at δ; so ε of this
-    ρ holds at every other δ too.
+    Those of a promise are ρ-zCDP together, with the largest ρ whose ε at δ is no more;
+    the ρ of several add up, and ε of their sum holds at every δ.
     """
     from scipy import optimize
 
-    def excess(precision: float) -> float:
-        return composed_epsilon("rdp", precision, delta) - epsilon
+    precision = sum(  # 2ρ
+        optimize.brentq(_excess, 0.0, 4 * promise[0] + 40, promise, xtol=1e-15)
+        for promise in promises
+    )
+    epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
+    return risk(_pairs(epsilon, promises[0][1]))
 
-    most = optimize.brentq(excess, 0.0, 4 * epsilon + 40) * _ROUNDING  # 2ρ
-    return risk(_pairs(functools.partial(composed_epsilon, "rdp", most), delta))
+
+def _excess(precision: float, epsilon: float, delta: float) -> float:
+    return composed_epsilon("rdp", precision, delta) - epsilon
 
 
-def _pairs(epsilon: Callable[[float], float], delta: float) -> list[tuple[float, float]]:
+def _pairs(epsilon: Callable[[float], float], delta: float) -> Pairs:
     """(ε, δ) at δ and at `_DELTAS`."""
     return [(epsilon(value), value) for value in (delta, *map(float, _DELTAS))]
 

@@ -139,12 +139,16 @@ class SumMod:
         received = parameters_to_ndarrays(request.parameters)
         self._check_agreement(request.config)
         round_num = int(request.config["server-round"])
-        numbers, _ = answer(
+        numbers, record = answer(
             self.site,
             received,
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
+        spent, policy = record["epsilon_spent"]["rdp"], self.site.policy
+        ends = policy.config.num_rounds, spent, policy.promise.total_epsilon
+        text = "round %d of %d is charged: ε = %.4g so far, of %s promised"
+        _log.warning(text, round_num, *ends)
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)

@@ -40,6 +40,7 @@ from fedsvp_jax.deploy.state import ClientState, new_state
 from fedsvp_jax.deploy.witness import Seen, Witness
 from fedsvp_jax.run import plugin
 
+LATER = ""  # data that another Site's `read` compares, before the training
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +73,7 @@ class Site:
         by default, which notices that one of both is lost, and no more.
       data: `fingerprint` of the records, or another text that changes with them. A log
         that was begun with other records is not gone on with. Without it the records
-        are not compared, and a warning says so, once per process.
+        are not compared, and a warning says so, once per process; with `LATER` neither.
       randomness: of its noise: `SECRET`; `Seeded` for tests.
     """
 
@@ -335,7 +336,7 @@ class Site:
             raise Refused(
                 f"{self.path.name} is the log {first['name']} of another site or key"
             )
-        if self._data is not None and first["data"] not in (
+        if self._data and first["data"] not in (
             None,
             self._bound_fingerprint(),
         ):
@@ -407,7 +408,7 @@ class Site:
         """The fingerprint under the site's key, since a bare hash of records is a test
         of guesses at them.
         """
-        if self._data is None:
+        if not self._data:
             return None
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 

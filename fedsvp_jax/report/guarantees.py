@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedsvp_jax.accounting import tradeoff
@@ -42,14 +42,25 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
     return list(worst.values())
 
 
-def promised(promise: Record, status: str) -> Record:
-    """A site's promise (`deploy.Policy.says`) as the summary of a run that kept it."""
-    epsilon, delta = promise["total_epsilon"], promise["target_delta"]
-    means = {"epsilon": epsilon, "delta": delta, "method": "rdp", "status": status}
-    claim, risk = {**promise, **means}, {}
-    spends_alone = promise["total_accounting"], float(promise["release_epsilon"])
-    if epsilon is not None and spends_alone == ("rdp", 0):
-        risk[promise["adversary"]] = tradeoff.of_promise(epsilon, delta)
+def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:
+    """A site's promise (`deploy.Policy.says`) as the summary of a run that kept it.
+
+    Args:
+      status: proved or nominal.
+      budgets: as of `ledger.write_page`; the claim is then of all together.
+    """
+    terms = {"epsilon": promise["total_epsilon"], "delta": promise["target_delta"]}
+    claim: Record = {**promise, **terms, "method": "rdp", "status": status}
+    if {budget["relation"] for budget in budgets} != {promise["relation"]}:
+        budgets = [claim]
+    pairs = [(budget["epsilon"], budget["delta"]) for budget in budgets]
+    if None in pairs[0]:
+        return claim
+    claim["epsilon"], claim["delta"] = map(sum, zip(*pairs, strict=True))
+    kinds = {(b.get("total_accounting"), b.get("release_epsilon")) for b in budgets}
+    risk = {}
+    if kinds == {("rdp", 0)} and math.isfinite(claim["epsilon"]):
+        risk[promise["adversary"]] = tradeoff.of_promises(pairs)
     return {**claim, "risk": risk, "guarantees": [claim]}
 
 

@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from commands import command
 from deployed import (
     ROWS,
     SUMS,
     UPDATE_CLIP,
+    example,
     model,
     opened,
     policy,
@@ -20,7 +22,7 @@ from small_runs import digits, small
 
 pytest.importorskip("flwr")
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.common import bytes_to_ndarray
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from flwr.server.client_manager import SimpleClientManager
@@ -37,7 +39,9 @@ from fedsvp_jax.deploy import (
     Trained,
     answer,
     data_of,
+    flower_tables,
     make_policy,
+    tables,
 )
 from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, masks, protocol
 from fedsvp_jax.mechanisms.grid import average
@@ -83,6 +87,42 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
             Plan(sites.policy.account).promised(2), rel=1e-5
         )
+
+
+@pytest.mark.hole
+def test_a_site_says_what_each_round_cost(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The node printed nothing for sixty rounds."""
+    sites = Sites(tmp_path)
+    sites.run(rounds=2)
+    spent = Plan(sites.policy.account).promised(2)
+    line = f"round 2 of {sites.policy.config.num_rounds} is charged: ε = {spent:.4g} so"
+    assert caplog.text.count(line) == CLIENTS
+
+
+@pytest.mark.hole
+def test_a_finished_federation_names_its_model(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Started again it ran 0 rounds, without a word."""
+    example("flower_sums/deal.py").deal(tmp_path, 3)
+    folder = tmp_path / "federation"
+    words = ("experiments.site", "propose", str(folder), "--num_clients=3")
+    counts = ("--num_examples=450", "--max_num_examples=160", "--total_epsilon=3")
+    schema = f"--schema={tmp_path / 'schema.toml'}"
+    assert command(*words, schema, *counts, "--num_rounds=2").status == 0
+    (folder / "rounds").mkdir()
+    first = tables.server_client(folder)
+    server = SumStrategy(first.policy, first.initial_arrays, folder / "rounds")
+    for server.last_round in (1, 2):
+        server._keep(3, [leaf.astype(np.int64) for leaf in first.initial_arrays])
+    settings = {"folder": str(folder), "rounds": 2, "round-timeout": 1.0}
+    context = Context(0, 0, {}, RecordDict(), settings)
+    flower_tables.main(None, context)  # type: ignore[arg-type]
+    file = folder / "model.safetensors"
+    line = f"finished: 2 of 2 rounds, of which 2 opened a sum; the model is {file}"
+    assert line in caplog.text and file.is_file()
 
 
 @pytest.mark.hole
