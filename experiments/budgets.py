@@ -46,10 +46,9 @@ def begin(
             raise ValueError(messages.filled("budgets.txt", **values))
         start()
         budget = promise | {
+            "total_epsilon": promise["total_epsilon"] or math.inf,
             "log": os.fspath(site.path),
             "witness": os.fspath(site.witness.path),
-            "epsilon": promise["total_epsilon"] or math.inf,
-            "delta": promise["target_delta"],
             "records": sorted(names),
         }
         file.write(json.dumps(budget) + "\n")
@@ -57,24 +56,23 @@ def begin(
 
 
 def of_log(log: AnyPath) -> list[Record]:
-    """All budgets of the records of a log; none where it was begun elsewhere.
+    """The budgets of a log's records, its own last; none where it was begun elsewhere.
 
     Raises:
       ValueError: the list is damaged.
     """
     name, path = os.path.realpath(log), _path()
     with open(path if path.is_file() else os.devnull) as file:
-        budgets = _read(file)
-    records = {r for b in budgets if b["log"] == name for r in b["records"]}
+        budgets = sorted(_read(file), key=lambda budget: budget["log"] == name)
+    if not budgets or budgets[-1]["log"] != name:
+        return []
+    records = {*budgets[-1]["records"]}
     return [b for b in budgets if b["log"] == name or records & {*b["records"]}]
 
 
 def witness(log: AnyPath) -> str | None:
-    """The witness's folder with which a log was begun, or that beside it; or None."""
-    name = os.path.realpath(log)
-    begun = [b.get("witness") for b in of_log(log) if b["log"] == name]
-    beside = os.path.join(os.path.dirname(name), "witness")
-    return next((w for w in (*begun[::-1], beside) if w and os.path.isdir(w)), None)
+    """The witness's folder with which a log was begun on this machine."""
+    return next((budget["witness"] for budget in of_log(log)[-1:]), None)
 
 
 def _path() -> pathlib.Path:
@@ -86,7 +84,9 @@ def _read(file: Iterable[str]) -> list[Record]:
     """The budgets of all lines, of which one may be deleted by hand."""
     try:
         budgets = [*map(json.loads, filter(str.strip, file))]
-        _ = [(b["log"], {*b["records"]}) for b in budgets]
+        _ = [
+            {b["log"], b["witness"], b["total_epsilon"], *b["records"]} for b in budgets
+        ]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{_path()} is damaged, so nobody sees whether the records have a budget: "

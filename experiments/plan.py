@@ -344,10 +344,11 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
         swept = read.read_sweep(place)
         for cell in swept.cells if real else ():
             claims = [row for row in cell["guarantees"] if row["method"] == "rdp"]
-            cell["guarantees"], cell["risk"] = claims, {}
-            for row in claims:
-                risk = tradeoff.of_promises([(row["epsilon"], row["delta"])])
-                cell["risk"][row["adversary"]] = risk
+            cell["guarantees"] = claims
+            cell["risk"] = {
+                row["adversary"]: tradeoff.of_promises([(row["epsilon"], row["delta"])])
+                for row in claims
+            }
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"
         )

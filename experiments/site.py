@@ -72,11 +72,6 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.deploy import tables
 
     clients, largest = values.num_clients, values.max_num_examples
-    if clients < 3:
-        raise ValueError(
-            "num_clients must be 3 or more, since of two sites each would know the "
-            f"other's part of a sum, got {clients}"
-        )
     single = np.array_split(range(values.num_examples - largest), clients - 1)
     if not 1 <= len(single[-1]) <= len(single[0]) <= largest:
         raise ValueError(
@@ -88,7 +83,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
         "client_column": "none",
         "noise_trust": "secure_aggregation",
         "noise_sampler": "discrete",
-        "colluders": max(2, clients // 3),
+        "colluders": max(min(2, clients - 1), clients // 3),
     }
     command.default_settings(values, defaults)
     schema = read_schema(pathlib.Path(values.schema))

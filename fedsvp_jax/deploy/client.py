@@ -239,9 +239,9 @@ class Client:
         params = self._divided(arrays)[0]
         settings = self._settings | {"agreement": self.policy.agreement}
         promises = tuple(
-            claim._asdict() | {"status": claim.status}
-            for claim in claims.table(self.policy.account, ())
-            if claim.method.startswith("promise")
+            claim
+            for claim in claims.summary(self.policy.account)["guarantees"]
+            if "promise" in claim["method"]
         )
         return TrainedModel(self._model, params, {}, rounds, settings, claims=promises)
 

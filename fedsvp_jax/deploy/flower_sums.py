@@ -92,7 +92,7 @@ class SumMod:
         """Raises Refused: a request under which the sum would show too much."""
         if request is None:
             raise Refused("this client answers within secure aggregation alone")
-        agreed, stage = self.site.settings, request.get("stage")
+        agreed, stage = self.site.policy.settings(), request.get("stage")
         settings, cohort = protocol(agreed), agreed["cohort_size"]
         threshold = settings["reconstruction_threshold"]
         if stage == "setup":
@@ -145,10 +145,9 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        spent, policy = record["epsilon_spent"]["rdp"], self.site.policy
-        ends = policy.config.num_rounds, spent, policy.promise.total_epsilon
-        text = "round %d of %d is charged: ε = %.4g so far, of %s promised"
-        _log.warning(text, round_num, *ends)
+        spent, promise = record["epsilon_spent"]["rdp"], self.site.policy.says()
+        text = "round {} of {num_rounds} is charged: ε = {:.4g} of {total_epsilon}"
+        _log.warning(text.format(round_num, spent, **promise))
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
@@ -172,7 +171,7 @@ class SumWorkflow(SecAggPlusWorkflow):
 
         def send(messages: list[fl.Message], **options: Any) -> Any:
             for message in messages:
-                message.content.config_records[_CONFIGS]["agreement"] = self._agreement
+                message.content[_CONFIGS]["agreement"] = self._agreement
             return grid.send_and_receive(messages, **options)
 
         agreeing = types.SimpleNamespace(send_and_receive=send)

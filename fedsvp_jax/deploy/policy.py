@@ -312,8 +312,9 @@ def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
     cohort, steps = settings["cohort_size"], 2 ** settings["noise_bits"]
     if cohort < 3 or cohort * steps >= MODULUS:
         raise ValueError(
-            f"cohort_size must be 3 or more, and below {MODULUS // steps} with "
-            f"noise_bits = {settings['noise_bits']}, got {cohort}"
+            "num_clients and cohort_size must be 3 or more, "
+            f"and below {MODULUS // steps} with noise_bits = {settings['noise_bits']}, "
+            f"got {cohort}"
         )
     colluders = settings["colluders"]
     return {

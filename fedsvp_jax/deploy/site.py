@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedsvp_jax.core.files import Record, WriteError, make_folder, sync
+from fedsvp_jax.core.files import WriteError, make_folder, sync
 from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy
@@ -106,21 +106,8 @@ class Site:
         Raises:
           Refused: as `read`.
         """
-        return policy_of(json.dumps(self._first["policy"], sort_keys=True))
-
-    @property
-    def settings(self) -> Record:
-        """`Policy.settings` of that policy, for which no mechanism is built.
-
-        Raises:
-          Refused: as `read`.
-        """
-        return dict(self._first["settings"])
-
-    @property
-    def _first(self) -> Record:
-        """The body of the log's first entry."""
-        return self._verified()[0].first.body
+        first = self._verified()[0].first.body
+        return policy_of(json.dumps(first["policy"], sort_keys=True))
 
     @property
     def public_key(self) -> str:

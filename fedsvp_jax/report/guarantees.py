@@ -49,15 +49,12 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
       status: proved or nominal.
       budgets: as of `ledger.write_page`; the claim is then of all together.
     """
-    terms = {"epsilon": promise["total_epsilon"], "delta": promise["target_delta"]}
-    claim: Record = {**promise, **terms, "method": "rdp", "status": status}
+    claim: Record = {**promise, "method": "rdp", "status": status}
     if {budget["relation"] for budget in budgets} != {promise["relation"]}:
-        budgets = [claim]
-    pairs = [(budget["epsilon"], budget["delta"]) for budget in budgets]
-    if None in pairs[0]:
-        return claim
+        budgets = [promise]
+    pairs = [(b["total_epsilon"] or math.inf, b["target_delta"]) for b in budgets]
     claim["epsilon"], claim["delta"] = map(sum, zip(*pairs, strict=True))
-    kinds = {(b.get("total_accounting"), b.get("release_epsilon")) for b in budgets}
+    kinds = {(b["total_accounting"], b["release_epsilon"]) for b in budgets}
     risk = {}
     if kinds == {("rdp", 0)} and math.isfinite(claim["epsilon"]):
         risk[promise["adversary"]] = tradeoff.of_promises(pairs)

@@ -349,8 +349,8 @@ def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Pa
     It is one small file without a script.
 
     Args:
-      budgets: promises of all logs of the same records, this one's among them, with
-        `epsilon`, `delta` and `log`; those of one relation add up.
+      budgets: promises of all logs of the same records, this one's among them, each
+        with its `log`; those of one relation add up.
     """
     return page.write(
         path,

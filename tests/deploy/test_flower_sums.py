@@ -97,7 +97,7 @@ def test_a_site_says_what_each_round_cost(
     sites = Sites(tmp_path)
     sites.run(rounds=2)
     spent = Plan(sites.policy.account).promised(2)
-    line = f"round 2 of {sites.policy.config.num_rounds} is charged: ε = {spent:.4g} so"
+    line = f"round 2 of {sites.policy.config.num_rounds} is charged: ε = {spent:.4g} of"
     assert caplog.text.count(line) == CLIENTS
 
 

@@ -161,7 +161,8 @@ def test_a_page_counts_all_logs_of_the_records(
     shown = command("experiments.ledger", str(tmp_path / "east"), f"--page={page}")
     text = html.unescape(page.read_text())
     for words_of_both in (shown.stdout, text):
-        assert f"by the log {tmp_path / 'west'}; in all ε = 6 at δ = 2" in words_of_both
+        assert f"by the log {tmp_path / 'west'}; ε" in words_of_both
+        assert f"by the log {tmp_path / 'east'}; in all ε = 6 at δ = 2" in words_of_both
     assert "the site east is protected: ε = 6 promised" in text
     # Of twice ρ: ε = 6 of both alone would give 100.
     assert "At most 76 of 100 guesses are right" in text
@@ -400,14 +401,14 @@ def test_what_a_log_was_begun_with_decides(
         ("--max_num_examples=0", "state --max_num_examples"),
         ("--num_examples=1000", "num_examples must be those of all 4 sites together"),
         ("--colluders=4", "colluders must be fewer than cohort_size"),
-        ("--num_clients=2", "num_clients must be 3 or more, since of two sites each"),
+        ("--num_clients=2 --max_num_examples=230", "num_clients and cohort_size must"),
         ("--num_clients=300", "cohort_size must be 3 or more, and below 256"),
     ],
 )
 def test_a_proposal_that_cannot_be_kept_is_one_sentence(
     flag: str, sentence: str, dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    assert_sentence(proposed(dealt, tmp_path / "federation", flag), sentence)
+    assert_sentence(proposed(dealt, tmp_path / "federation", *flag.split()), sentence)
     assert not (tmp_path / "federation").exists()
 
 
