@@ -98,22 +98,31 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     command.print_files(sorted(folder.iterdir()))
 
 
+def _client(values: Any) -> Any:
+    """Of a site's log and table, with the witness with which `join` began it."""
+    from fedsvp_jax.deploy import tables
+
+    from . import budgets
+
+    witness = _WITNESS.value or budgets.witness(values.log)
+    return tables.table_client(values.log, witness=witness)
+
+
 def _test(model: pathlib.Path, values: Any) -> None:
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
-    from fedsvp_jax.deploy import Site, tables
+    from fedsvp_jax.deploy import tables
     from fedsvp_jax.report import headline
 
-    log, witness = values.log, _witness(values)
-    policy = Site(log, witness=witness).policy
+    client = _client(values)
+    client.site.read()
     trained = run.load_model(model)
-    if trained.settings.get("agreement") != policy.agreement:
+    if trained.settings.get("agreement") != client.policy.agreement:
         raise ValueError(
             f"{model} is not of the federation that {values.log} joined: its settings, "
             "its schema or its version of fedsvp_jax are others"
         )
-    rows = tables.table_rows(policy)
-    tables.table_client(log, policy, witness=witness, rows=rows).site.read()
+    rows = tables.table_rows(client.policy)
     chances = trained.probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
@@ -122,9 +131,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
 
 def _node(words: list[str], values: Any) -> None:
     """Runs Flower's node on a log that can answer, for ever."""
-    from fedsvp_jax.deploy import tables
-
-    client = tables.table_client(values.log, witness=_witness(values))
+    client = _client(values)
     if shutil.which("flower-supernode") is None:
         raise ValueError(
             "flower-supernode is not installed: pip install 'fedsvp_jax[flower]'"
@@ -148,12 +155,6 @@ def _check_port(words: list[str]) -> None:
             f"port {port} of this machine is taken ({error.strerror}), as by another "
             "node: choose one, as in -- --port 9101"
         ) from error
-
-
-def _witness(values: Any) -> str | None:
-    from . import budgets
-
-    return _WITNESS.value or budgets.witness(values.log)
 
 
 def _begin(folder: list[str], values: Any) -> None:
@@ -180,11 +181,6 @@ def _begin(folder: list[str], values: Any) -> None:
     all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
     values = {"policy": policy, "site": site, "budgets": all_of}
     print(messages.filled("site.txt", **values))
-    if _WITNESS.value is None:
-        messages.show_warning(
-            f"the witness {site.witness.path} is beside the log: on another disk or "
-            "machine (--witness) it survives what destroys the log"
-        )
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 

@@ -50,15 +50,14 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
       budgets: as of `ledger.write_page`; the claim is then of all together.
     """
     claim: Record = {**promise, "method": "rdp", "status": status}
-    if {budget["relation"] for budget in budgets} != {promise["relation"]}:
-        budgets = [promise]
+    budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
     pairs = [(b["total_epsilon"] or math.inf, b["target_delta"]) for b in budgets]
     claim["epsilon"], claim["delta"] = map(sum, zip(*pairs, strict=True))
     kinds = {(b["total_accounting"], b["release_epsilon"]) for b in budgets}
-    risk = {}
+    summary = {**claim, "guarantees": [claim]}
     if kinds == {("rdp", 0)} and math.isfinite(claim["epsilon"]):
-        risk[promise["adversary"]] = tradeoff.of_promises(pairs)
-    return {**claim, "risk": risk, "guarantees": [claim]}
+        summary["risk"] = {promise["adversary"]: tradeoff.of_promises(pairs)}
+    return summary
 
 
 def main(summary: Record) -> Record | None:

@@ -174,9 +174,9 @@ def test_a_ledger_asks_the_witness_with_which_its_log_was_begun(
 ) -> None:
     """It said that nobody knows whether entries are missing, and `join` nothing."""
     warned = join(dealt, 1, tmp_path / "beside", "--again")
-    assert "warning: the witness" in warned.stderr and "beside the log" in warned.stderr
+    assert "warning: the witness" in warned.stdout and "beside the log" in warned.stdout
     witness = f"--witness={tmp_path / 'elsewhere'}"
-    assert not join(dealt, 1, tmp_path / "log", "--again", witness).stderr
+    assert "warning" not in join(dealt, 1, tmp_path / "log", "--again", witness).stdout
     shown = command("experiments.ledger", str(tmp_path / "log"))
     assert shown.status == 0 and "verdict: in order\n" in shown.stdout, shown
     (tmp_path / "elsewhere" / "log.seen.json").unlink()
