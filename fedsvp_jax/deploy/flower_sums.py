@@ -54,7 +54,7 @@ from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import replied
-from fedsvp_jax.deploy.policy import MODULUS, Policy, protocol
+from fedsvp_jax.deploy.policy import MODULUS, Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
@@ -92,8 +92,8 @@ class SumMod:
         """Raises Refused: a request under which the sum would show too much."""
         if request is None:
             raise Refused("this client answers within secure aggregation alone")
-        agreed, stage = self.site.policy.settings(), request.get("stage")
-        settings, cohort = protocol(agreed), agreed["cohort_size"]
+        policy, stage = self.site.policy, request.get("stage")
+        settings, cohort = policy.protocol, policy.config.cohort_size
         threshold = settings["reconstruction_threshold"]
         if stage == "setup":
             self._check_agreement(request)
@@ -162,7 +162,7 @@ class SumWorkflow(SecAggPlusWorkflow):
     """
 
     def __init__(self, policy: Policy, timeout: float | None = None) -> None:
-        super().__init__(**protocol(policy.settings()), timeout=timeout)
+        super().__init__(**policy.protocol, timeout=timeout)
         self._agreement = policy.agreement
         _mask_with_whole_keys()
 
@@ -233,7 +233,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def num_fit_clients(self, num_available_clients: int) -> tuple[int, int]:
         """All that are there, at most K, and the least to wait for."""
-        smallest = protocol(self._policy.settings())["reconstruction_threshold"]
+        smallest = self._policy.protocol["reconstruction_threshold"]
         cohort = self._policy.config.cohort_size
         return min(max(num_available_clients, smallest), cohort), smallest
 

@@ -43,7 +43,7 @@ from fedsvp_jax.deploy import (
     make_policy,
     tables,
 )
-from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, masks, protocol
+from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, masks
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
 
@@ -349,7 +349,7 @@ def test_what_leaves_is_masked(tmp_path: pathlib.Path) -> None:
 
 def asked(sites: Sites, stage: str, **changes: Any) -> str:
     """Why a site refuses a request, a plain one without a stage; "" if it does not."""
-    wanted, content = protocol(sites.policy.settings()), RecordDict()
+    wanted, content = sites.policy.protocol, RecordDict()
     named = {"stage": stage, "sample_num": CLIENTS, "share_num": CLIENTS}
     named |= {"threshold": 4, "max_weight": wanted["max_weight"]}
     named |= {"clipping_range": wanted["clipping_range"]}
@@ -404,4 +404,4 @@ def test_other_adapters_do_not_send_a_share_unmasked() -> None:
     with pytest.raises(ValueError, match=r"take deploy\.flower_sums\.SumMod"):
         policy(**SUMS).check_takes_updates()
     with pytest.raises(ValueError, match="must be secure_aggregation"):
-        protocol(policy(**UPDATE_CLIP).settings())
+        _ = policy(**UPDATE_CLIP).protocol

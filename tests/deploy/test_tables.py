@@ -18,7 +18,6 @@ from deployed import example
 from experiments import budgets
 from fedsvp_jax import run
 from fedsvp_jax.deploy import Client, Refused, Site, tables
-from fedsvp_jax.deploy.policy import protocol
 from fedsvp_jax.federation import loading
 
 HOSPITALS = 4
@@ -494,7 +493,7 @@ def edited(dealt: pathlib.Path, place: pathlib.Path, changes: dict[str, Any]) ->
     settings["config"] |= changes
     file.write_text(json.dumps(settings))
     policy = tables.read_policy(place / "federation", dealt / "hospital-1.csv")
-    protocol(policy.settings())
+    _ = policy.protocol
     client = tables.table_client(place / "log", policy)
     client.begin()
     return client
