@@ -42,13 +42,16 @@ def begin(
         file.seek(0)
         budgets = [b for b in _read(file) if names & {*b["records"]}]
         if budgets and not again and not site.path.exists():
-            values = {"budgets": budgets, "records": records, "path": path}
-            raise ValueError(messages.filled("budgets.txt", **values))
+            raise ValueError(
+                messages.filled(
+                    "budgets.txt", budgets=budgets, records=records, path=path
+                )
+            )
         start()
         budget = promise | {
             "total_epsilon": promise["total_epsilon"] or math.inf,
-            "log": os.fspath(site.path),
-            "witness": os.fspath(site.witness.path),
+            "log": str(site.path),
+            "witness": str(site.witness.path),
             "records": sorted(names),
         }
         file.write(json.dumps(budget) + "\n")
@@ -64,15 +67,14 @@ def of_log(log: AnyPath) -> list[Record]:
     name, path = os.path.realpath(log), _path()
     with open(path if path.is_file() else os.devnull) as file:
         budgets = sorted(_read(file), key=lambda budget: budget["log"] == name)
-    if not budgets or budgets[-1]["log"] != name:
-        return []
-    records = {*budgets[-1]["records"]}
+    records = {r for b in budgets if b["log"] == name for r in b["records"]}
     return [b for b in budgets if b["log"] == name or records & {*b["records"]}]
 
 
 def witness(log: AnyPath) -> str | None:
     """The witness's folder with which a log was begun on this machine."""
-    return next((budget["witness"] for budget in of_log(log)[-1:]), None)
+    budgets = of_log(log)
+    return budgets[-1]["witness"] if budgets else None
 
 
 def _path() -> pathlib.Path:

@@ -37,9 +37,9 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one log")
     log = pathlib.Path(arguments[1])
-    folder = _WITNESS.value or budgets.witness(log)
-    site_ledger = ledger.audit(log, folder and pathlib.Path(folder), _SITE_KEY.value)
-    all_of = budgets.of_log(log)
+    folder, all_of = _WITNESS.value or budgets.witness(log), budgets.of_log(log)
+    witness = pathlib.Path(folder) if folder else None
+    site_ledger = ledger.audit(log, witness, _SITE_KEY.value)
     print(
         messages.filled(
             "ledger.txt",

@@ -14,7 +14,8 @@ trained on both at every ε and seed, for three kinds of trust, beside logistic
 regression without any privacy:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
-- secure_aggregation: the server sees sums alone, of which clients share the noise;
+- secure_aggregation: the server sees sums alone, of which clients share the noise, in
+  whole numbers, as the sites of `fedsvp site` draw it;
 - trusted_server: one server holds all rows: train --client_column=none.
 
 "better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
@@ -335,7 +336,8 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
     route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "total_epsilon": None}
     route["eval_every"] = route["num_rounds"]
-    route |= {"total_accounting": "rdp"} if real else {}
+    if real:
+        route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
     plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
     with tempfile.TemporaryDirectory() as folder:
@@ -343,11 +345,10 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
         sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
         for cell in swept.cells if real else ():
-            claims = [row for row in cell["guarantees"] if row["method"] == "rdp"]
-            cell["guarantees"] = claims
+            cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
             cell["risk"] = {
-                row["adversary"]: tradeoff.of_promises([(row["epsilon"], row["delta"])])
-                for row in claims
+                c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
+                for c in cell["guarantees"]
             }
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"

@@ -27,7 +27,6 @@ What each reads; a flag of another is refused:
 
 import dataclasses
 import functools
-import os
 import pathlib
 import re
 import shutil
@@ -179,9 +178,8 @@ def _begin(folder: list[str], values: Any) -> None:
         site = Site(values.log, policy, witness=_WITNESS.value, data=data)
         start = functools.partial(site.begin, values.num_examples)
     all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
-    values = {"policy": policy, "site": site, "budgets": all_of}
-    print(messages.filled("site.txt", **values))
-    command.print_files([os.fspath(site.path), f"{site.path}.key"])
+    print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
+    command.print_files([site.path, f"{site.path}.key"])
 
 
 def _check_flags(verb: str, values: Any) -> None:
