@@ -12,9 +12,9 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from fedsvp_jax.core.files import Record, make_folder
+from fedsvp_jax.core.files import AnyPath, Record, make_folder
 from fedsvp_jax.deploy import Site, fingerprint
 
 from . import messages
@@ -35,31 +35,63 @@ def begin(
       ValueError: there is such a budget, and not `again`.
       OSError: as `start`; the list cannot be written.
     """
-    promise, log = site.policy.says(), os.fspath(site.path)
+    promise, path = site.policy.says(), _path()
     names = {*map(os.path.realpath, records), *map(fingerprint, records)}
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    path = pathlib.Path(state, "fedsvp_jax", "budgets.jsonl")
     make_folder(path.parent)
     with open(path, "a+", opener=functools.partial(os.open, mode=0o600)) as file:
         file.seek(0)
-        lines = [*filter(str.strip, file)]  # one may be deleted by hand
-        try:
-            budgets = [b for b in map(json.loads, lines) if names & {*b["records"]}]
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(
-                f"{path} is damaged, so nobody sees whether the records have a budget: "
-                "mend or delete its line"
-            ) from error
+        budgets = [b for b in _read(file) if names & {*b["records"]}]
         if budgets and not again and not site.path.exists():
-            values = {"budgets": budgets, "records": records, "path": path}
-            raise ValueError(messages.filled("budgets.txt", **values))
+            raise ValueError(
+                messages.filled(
+                    "budgets.txt", budgets=budgets, records=records, path=path
+                )
+            )
         start()
-        budget = {
-            "log": log,
-            "epsilon": promise["total_epsilon"] or math.inf,
-            "delta": promise["target_delta"],
-            "relation": promise["relation"],
+        budget = promise | {
+            "total_epsilon": promise["total_epsilon"] or math.inf,
+            "log": str(site.path),
+            "witness": str(site.witness.path),
             "records": sorted(names),
         }
         file.write(json.dumps(budget) + "\n")
     return [*budgets, budget]
+
+
+def of_log(log: AnyPath) -> list[Record]:
+    """The budgets of a log's records, its own last; none where it was begun elsewhere.
+
+    Raises:
+      ValueError: the list is damaged.
+    """
+    name, path = os.path.realpath(log), _path()
+    with open(path if path.is_file() else os.devnull) as file:
+        budgets = sorted(_read(file), key=lambda budget: budget["log"] == name)
+    records = {r for b in budgets if b["log"] == name for r in b["records"]}
+    return [b for b in budgets if b["log"] == name or records & {*b["records"]}]
+
+
+def witness(log: AnyPath) -> str | None:
+    """The witness's folder with which a log was begun on this machine."""
+    budgets = of_log(log)
+    return budgets[-1]["witness"] if budgets else None
+
+
+def _path() -> pathlib.Path:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return pathlib.Path(state, "fedsvp_jax", "budgets.jsonl")
+
+
+def _read(file: Iterable[str]) -> list[Record]:
+    """The budgets of all lines, of which one may be deleted by hand."""
+    try:
+        budgets = [*map(json.loads, filter(str.strip, file))]
+        _ = [
+            {b["log"], b["witness"], b["total_epsilon"], *b["records"]} for b in budgets
+        ]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{_path()} is damaged, so nobody sees whether the records have a budget: "
+            "mend or delete its line"
+        ) from error
+    return budgets

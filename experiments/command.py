@@ -211,7 +211,10 @@ def run(
             with messages.quiet_pipe():
                 main(arguments)
         except stopping.Stopped as stopped:
-            _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
+            text, number = str(stopped), stopped.signal_number
+            if "resume" not in flags.FLAGS:
+                text = f"stopped by {signal.Signals(number).name}"
+            _fail(text, status=128 + number, at_once=True)
         except Exception as error:
             _explain(error)
 

@@ -2,13 +2,14 @@
 
   fedsvp ledger FILE [--witness=FOLDER] [--site_key=KEY] [--page=FILE]
 
-FILE is the log that `fedsvp site init` began. Every entry must follow the one before it
-and have the site's signature and its witness's; dp-accounting adds up what was sent,
-and the sum is compared with what the site recorded and promised. --witness is the
-witness's folder, or its file SITE.seen.json, which tells whether entries are missing at
-the end;
---site_key the public key that the site is known by. The page is one file that needs no
-network.
+FILE is the log that `fedsvp site` began. Every entry must follow the one before it and
+have the site's signature and its witness's; dp-accounting adds up what was sent, and
+the sum is compared with what the site recorded and promised. --witness is the witness's
+folder, or its file SITE.seen.json, which tells whether entries are missing at the end;
+by default the folder with which the log was begun on this machine, or `witness` beside
+the log. --site_key is the public key that the site is known by. Beside this log the
+page, one file that needs no network, counts all others that this account began of the
+same records.
 
 Exit status: 0 all is in order; 1 something is not, and is named; 2 bad input.
 """
@@ -31,21 +32,27 @@ def main(arguments: list[str]) -> None:
     """Prints the ledger, and ends with 1 where something is not in order."""
     from fedsvp_jax.report import ledger
 
+    from . import budgets
+
     if len(arguments) != 2:
         raise ValueError("name one log")
-    witness = None if _WITNESS.value is None else pathlib.Path(_WITNESS.value)
-    site_ledger = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
+    log = pathlib.Path(arguments[1])
+    folder, all_of = _WITNESS.value or budgets.witness(log), budgets.of_log(log)
+    witness = pathlib.Path(folder) if folder else None
+    site_ledger = ledger.audit(log, witness, _SITE_KEY.value)
     print(
         messages.filled(
             "ledger.txt",
             ledger=site_ledger,
             rows=ledger.table(site_ledger),
             facts=ledger.facts(site_ledger),
+            budgets=all_of,
         ),
         end="",
     )
     if _PAGE.value is not None:
-        command.print_files([ledger.write_page(site_ledger, pathlib.Path(_PAGE.value))])
+        page = ledger.write_page(site_ledger, pathlib.Path(_PAGE.value), all_of)
+        command.print_files([page])
     if site_ledger.problems:
         sys.exit(1)
 

@@ -19,7 +19,8 @@ trained on both at every ε and seed, for three kinds of trust, beside logistic
 regression without any privacy:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
-- secure_aggregation: the server sees sums alone, of which clients share the noise;
+- secure_aggregation: the server sees sums alone, of which clients share the noise, in
+  whole numbers, as the sites of `fedsvp site` draw it;
 - trusted_server: one server holds all rows: train --client_column=none.
 
 "better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
@@ -332,10 +333,13 @@ def _planned(
 
 def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str, Any]:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
+    from fedsvp_jax.accounting import tradeoff
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
     from fedsvp_jax.run.sweep import SweepPlan, sweep
 
+    # Real sites add up whole numbers: of their noise ε is proved by RDP alone.
+    real = trust == "secure_aggregation" and data.schema.bounds_epsilon == 0
     seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
     if trust == "trusted_server":
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
@@ -350,12 +354,20 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
     route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "total_epsilon": None}
     route["eval_every"] = route["num_rounds"]
+    if real:
+        route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
     plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
         sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
+        for cell in swept.cells if real else ():
+            cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
+            cell["risk"] = {
+                c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
+                for c in cell["guarantees"]
+            }
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"
         )

@@ -22,10 +22,10 @@ What each reads; a flag of another is refused:
 
 import dataclasses
 import functools
-import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -64,7 +64,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
         "client_column": "none",
         "noise_trust": "secure_aggregation",
         "noise_sampler": "discrete",
-        "colluders": max(2, clients // 3),
+        "colluders": max(min(2, clients - 1), clients // 3),
     }
     command.default_settings(values, defaults)
     schema = read_schema(pathlib.Path(values.schema))
@@ -79,20 +79,31 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     command.print_files(sorted(folder.iterdir()))
 
 
+def _client(values: Any) -> Any:
+    """Of a site's log and table, with the witness with which `join` began it."""
+    from fedsvp_jax.deploy import tables
+
+    from . import budgets
+
+    witness = _WITNESS.value or budgets.witness(values.log)
+    return tables.table_client(values.log, witness=witness)
+
+
 def _test(model: pathlib.Path, values: Any) -> None:
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
-    from fedsvp_jax.deploy import Site, tables
+    from fedsvp_jax.deploy import tables
     from fedsvp_jax.report import headline
 
-    policy = Site(values.log, witness=_WITNESS.value).policy
+    client = _client(values)
+    client.site.read()
     trained = run.load_model(model)
-    if trained.settings.get("agreement") != policy.agreement:
+    if trained.settings.get("agreement") != client.policy.agreement:
         raise ValueError(
             f"{model} is not of the federation that {values.log} joined: its settings, "
             "its schema or its version of fedsvp_jax are others"
         )
-    rows = tables.table_rows(policy)
+    rows = tables.table_rows(client.policy)
     chances = trained.probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
@@ -101,9 +112,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
 
 def _node(words: list[str], values: Any) -> None:
     """Runs Flower's node on a log that can answer, for ever."""
-    from fedsvp_jax.deploy import tables
-
-    client = tables.table_client(values.log, witness=_WITNESS.value)
+    client = _client(values)
     if shutil.which("flower-supernode") is None:
         raise ValueError(
             "flower-supernode is not installed: pip install 'fedsvp_jax[flower]'"
@@ -111,9 +120,22 @@ def _node(words: list[str], values: Any) -> None:
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
     places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
     node = ("flower-supernode", *words, "--node-config", places)
+    _check_port(words)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
         time.sleep(_PAUSE)
+
+
+def _check_port(words: list[str]) -> None:
+    """Raises ValueError: another program has the port of Flower's node."""
+    port = int((re.findall(r"--port[ =](\d+)", " ".join(words)) or [9094])[-1])
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise ValueError(
+            f"port {port} of this machine is taken ({error.strerror}), as by another "
+            "node: choose one, as in -- --port 9101"
+        ) from error
 
 
 def _begin(folder: list[str], values: Any) -> None:
@@ -138,9 +160,8 @@ def _begin(folder: list[str], values: Any) -> None:
         site = Site(values.log, policy, witness=_WITNESS.value, data=data)
         start = functools.partial(site.begin, values.num_examples)
     all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
-    values = {"policy": policy, "site": site, "budgets": all_of}
-    print(messages.filled("site.txt", **values))
-    command.print_files([os.fspath(site.path), f"{site.path}.key"])
+    print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
+    command.print_files([site.path, f"{site.path}.key"])
 
 
 def _reads(verb: str) -> set[str]:

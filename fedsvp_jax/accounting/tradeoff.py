@@ -14,22 +14,25 @@ Roth and Su 2022 (arXiv 1905.02383), Proposition 2.5.
 uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(μ/2).
 """
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
-Pairs: TypeAlias = Iterable[tuple[float, float]]  # (ε, δ) that hold
+Pairs: TypeAlias = Sequence[tuple[float, float]]  # (ε, δ) that hold
 FALSE_ALARMS = 0.01
 _DELTAS = np.concatenate([np.logspace(-4, -2, 5), np.linspace(0.02, 0.5, 13)])
 _LARGEST = 700.0  # of an exponent
+_ROUNDING = 1 + 1e-6  # of a promise that is kept to its last digits
 
 
 def recognised(pairs: Pairs) -> float:
@@ -59,7 +62,6 @@ def risk(pairs: Pairs, *, exact: bool = False) -> Record:
     """
     from scipy.stats import norm
 
-    pairs = list(pairs)
     mu = max(
         (1 / float(analytic_multiplier(*pair)) for pair in pairs if pair[0] > 0),
         default=0.0,
@@ -84,13 +86,36 @@ def by_adversary(account: Account) -> dict[str, Record]:
     method = "pld" if sampled else "gdp"
     risks = {}
     for view in claims.views_of(account):
-        deltas = [account.terms.target_delta, *map(float, _DELTAS)]
-        pairs = [
-            (account.epsilon_spent(method, delta, view=view), delta) for delta in deltas
-        ]
+        spent = functools.partial(account.epsilon_spent, method, view=view)
+        pairs = _pairs(spent, account.terms.target_delta)
         if math.isfinite(pairs[0][0]):
             risks[claims.adversary(account, view)] = risk(pairs, exact=exact)
     return risks
+
+
+def of_promises(promises: Pairs) -> Record:
+    """`risk` of all that Rényi accounting lets noised uploads spend below each (ε, δ).
+
+    Those of a promise are ρ-zCDP together, with the largest ρ whose ε at δ is no more;
+    the ρ of several add up, and ε of their sum holds at every δ.
+    """
+    from scipy import optimize
+
+    precision = sum(  # 2ρ
+        optimize.brentq(_excess, 0.0, 4 * promise[0] + 40, promise, xtol=1e-15)
+        for promise in promises
+    )
+    epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
+    return risk(_pairs(epsilon, promises[0][1]))
+
+
+def _excess(precision: float, epsilon: float, delta: float) -> float:
+    return composed_epsilon("rdp", precision, delta) - epsilon
+
+
+def _pairs(epsilon: Callable[[float], float], delta: float) -> Pairs:
+    """(ε, δ) at δ and at `_DELTAS`."""
+    return [(epsilon(value), value) for value in (delta, *map(float, _DELTAS))]
 
 
 def uploads_left(account: Account) -> int | None:

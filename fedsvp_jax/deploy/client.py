@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import AnyPath
@@ -231,10 +232,18 @@ class Client:
         return Trained(arrays, ratio, clipped=self.policy.config.uploads_gradient)
 
     def trained_model(self, arrays: Arrays, rounds: int) -> TrainedModel:
-        """The server's arrays after so many rounds, to predict with and to save."""
+        """The server's arrays after so many rounds, to predict with and to save.
+
+        Its claim is the promise, which each site keeps: what it spent, its log says.
+        """
         params = self._divided(arrays)[0]
         settings = self._settings | {"agreement": self.policy.agreement}
-        return TrainedModel(self._model, params, {}, rounds, settings)
+        promises = tuple(
+            claim
+            for claim in claims.summary(self.policy.account)["guarantees"]
+            if "promise" in claim["method"]
+        )
+        return TrainedModel(self._model, params, {}, rounds, settings, claims=promises)
 
     def _divided(self, arrays: Arrays) -> tuple[Params, Arrays]:
         """(parameters, the last answer to the private query) in the server's arrays."""

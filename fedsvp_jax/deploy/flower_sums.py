@@ -21,6 +21,7 @@ import logging
 import pathlib
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,7 @@ from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import replied
-from fedsvp_jax.deploy.policy import MODULUS, Policy, protocol
+from fedsvp_jax.deploy.policy import MODULUS, Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
@@ -91,10 +92,11 @@ class SumMod:
         """Raises Refused: a request under which the sum would show too much."""
         if request is None:
             raise Refused("this client answers within secure aggregation alone")
-        agreed, stage = self.site.settings, request.get("stage")
-        settings, cohort = protocol(agreed), agreed["cohort_size"]
+        policy, stage = self.site.policy, request.get("stage")
+        settings, cohort = policy.protocol, policy.config.cohort_size
         threshold = settings["reconstruction_threshold"]
         if stage == "setup":
+            self._check_agreement(request)
             count = request.get("sample_num")
             if not threshold <= count <= cohort:
                 raise Refused(
@@ -122,23 +124,30 @@ class SumMod:
             if not active | dead <= {*state.get("rd_seed_share_dict:K", [])}:
                 raise Refused("the request names a client that shared no keys")
 
+    def _check_agreement(self, request: Any) -> None:
+        """Raises Refused: the server's is another; in a setup before anybody pays."""
+        if request.get("agreement") != self.site.policy.agreement:
+            raise Refused(
+                "the server has other settings, another schema or another version of "
+                "fedsvp_jax than this client agreed to"
+            )
+
     def _upload(self, message: fl.Message, context: fl.Context) -> fl.Message:
         """The upload that the protocol masks: whole numbers, every weight being 1."""
         del context
         request = compat.recorddict_to_fitins(message.content, keep_input=True)
         received = parameters_to_ndarrays(request.parameters)
-        if request.config.get("agreement") != self.site.policy.agreement:
-            raise Refused(
-                "the server has other settings, another schema or another version of "
-                "fedsvp_jax than this client agreed to"
-            )
+        self._check_agreement(request.config)
         round_num = int(request.config["server-round"])
-        numbers, _ = answer(
+        numbers, record = answer(
             self.site,
             received,
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
+        spent, promise = record["epsilon_spent"]["rdp"], self.site.policy.says()
+        text = "round {} of {num_rounds} is charged: ε = {:.4g} of {total_epsilon}"
+        _log.warning(text.format(round_num, spent, **promise))
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
@@ -153,8 +162,20 @@ class SumWorkflow(SecAggPlusWorkflow):
     """
 
     def __init__(self, policy: Policy, timeout: float | None = None) -> None:
-        super().__init__(**protocol(policy.settings()), timeout=timeout)
+        super().__init__(**policy.protocol, timeout=timeout)
+        self._agreement = policy.agreement
         _mask_with_whole_keys()
+
+    def setup_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        """As Flower's; its request says the agreement, which each client compares."""
+
+        def send(messages: list[fl.Message], **options: Any) -> Any:
+            for message in messages:
+                message.content[_CONFIGS]["agreement"] = self._agreement
+            return grid.send_and_receive(messages, **options)
+
+        agreeing = types.SimpleNamespace(send_and_receive=send)
+        return bool(super().setup_stage(agreeing, context, state))
 
     def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
         """As Flower's; clients that shared no keys are left out of the sum."""
@@ -212,7 +233,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def num_fit_clients(self, num_available_clients: int) -> tuple[int, int]:
         """All that are there, at most K, and the least to wait for."""
-        smallest = protocol(self._policy.settings())["reconstruction_threshold"]
+        smallest = self._policy.protocol["reconstruction_threshold"]
         cohort = self._policy.config.cohort_size
         return min(max(num_available_clients, smallest), cohort), smallest
 

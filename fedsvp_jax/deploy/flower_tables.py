@@ -25,7 +25,7 @@ from fedsvp_jax.deploy import tables
 from fedsvp_jax.deploy.answer import Arrays, Trained
 from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, SumWorkflow
 from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.site import Site
+from fedsvp_jax.deploy.site import LATER, Site
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def client_app(
             client.site.read()  # the log that the mod opens counts these rows
             return client.train(received, round_num)
 
-        return SumMod(Site(log, **own), train)(message, context, None)
+        return SumMod(Site(log, data=LATER, **own), train)(message, context, None)
 
     return app
 
@@ -77,14 +77,17 @@ def main(grid: Grid, context: Context) -> None:
     strategy = SumStrategy(first.policy, first.initial_arrays, rounds)
     planned = min(int(settings["rounds"]), first.policy.config.num_rounds)
     workflow = SumWorkflow(first.policy, timeout=float(settings["round-timeout"]))
-    config = ServerConfig(num_rounds=max(planned - strategy.last_round, 0))
-    DefaultWorkflow(fit_workflow=workflow)(
-        grid, LegacyContext(context, config, strategy)
-    )
+    config = ServerConfig(num_rounds=planned - strategy.last_round)
+    if config.num_rounds > 0:
+        DefaultWorkflow(fit_workflow=workflow)(
+            grid, LegacyContext(context, config, strategy)
+        )
     opened = len(strategy.sums)
-    _log.warning("sums opened: %d of %d rounds", opened, strategy.last_round)
     if strategy.last_round > opened == 0:
         raise RuntimeError("no round opened a sum, so there is no model")
     model = first.trained_model(strategy.arrays, opened)
     schema = first.policy.training.declared()
-    dataclasses.replace(model, schema=schema).save(folder / "model.safetensors")
+    file = folder / "model.safetensors"
+    dataclasses.replace(model, schema=schema).save(file)
+    text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
+    _log.warning(text, strategy.last_round, planned, opened, file)

@@ -1,7 +1,6 @@
 """The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -89,6 +88,44 @@ class Policy:
         which may leave masked alone (`flower_sums`).
         """
         return self.mechanism.grid is not None and self.mechanism.claim.central
+
+    @property
+    def protocol(self) -> Record:
+        """The arguments of Flower's workflow under which a site answers.
+
+        All clients that are there, at most K, share keys with all, and a sum is opened
+        with K - h + 1 of them: then those that are away and one curious client are
+        together at most h (docs/appendix, P14). It takes h + 1 where that is more, for
+        so many shares of keys open a single upload, and h curious clients have one
+        each.
+
+        Raises:
+          ValueError: the noise is no share of a cohort's, or K is too large.
+        """
+        config = self.config
+        kind = config.noise_trust, config.noise_sampler
+        if kind != ("secure_aggregation", "discrete"):
+            raise ValueError(
+                "noise_trust must be secure_aggregation, and noise_sampler discrete, "
+                f"for secure sums, got {' and '.join(kind)}"
+            )
+        cohort, bits = config.cohort_size, config.noise_bits
+        steps = 2**bits
+        if cohort < 3 or cohort * steps >= MODULUS:
+            raise ValueError(
+                "num_clients and cohort_size must be 3 or more, and below "
+                f"{MODULUS // steps} with noise_bits = {bits}, got {cohort}"
+            )
+        return {
+            "num_shares": 1.0,  # of all that are there
+            "reconstruction_threshold": (
+                max(cohort - config.colluders, config.colluders) + 1
+            ),
+            "max_weight": 1.0,
+            "clipping_range": steps / 2,
+            "quantization_range": steps,
+            "modulus_range": MODULUS,
+        }
 
     def learning_rate(self, round_num: int) -> np.float32:
         """The clients' learning rate in a round, from 1."""
@@ -287,40 +324,3 @@ def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) 
             f"mechanism {name} has a step at the server, which an engine's server does "
             "not take; take another mechanism"
         )
-
-
-def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of Flower's workflow under which a site answers.
-
-    All clients that are there, at most K, share keys with all, and a sum is opened with
-    K - h + 1 of them: then those that are away and one curious client are together at
-    most h (docs/appendix, P14). It takes h + 1 where that is more, for so many shares
-    of keys open a single upload, and h curious clients have one each.
-
-    Args:
-      settings: of `Policy.settings`, or of a site.
-
-    Raises:
-      ValueError: the policy's noise is no share of a cohort's, or K is too large.
-    """
-    trust, sampler = settings["noise_trust"], settings["noise_sampler"]
-    if (trust, sampler) != ("secure_aggregation", "discrete"):
-        raise ValueError(
-            "noise_trust must be secure_aggregation, and noise_sampler discrete, for "
-            f"secure sums, got {trust} and {sampler}"
-        )
-    cohort, steps = settings["cohort_size"], 2 ** settings["noise_bits"]
-    if cohort < 3 or cohort * steps >= MODULUS:
-        raise ValueError(
-            f"cohort_size must be 3 or more, and below {MODULUS // steps} with "
-            f"noise_bits = {settings['noise_bits']}, got {cohort}"
-        )
-    colluders = settings["colluders"]
-    return {
-        "num_shares": 1.0,  # of all that are there
-        "reconstruction_threshold": max(cohort - colluders, colluders) + 1,
-        "max_weight": 1.0,
-        "clipping_range": steps / 2,
-        "quantization_range": steps,
-        "modulus_range": MODULUS,
-    }

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedsvp_jax.core.files import Record, WriteError, make_folder, sync
+from fedsvp_jax.core.files import WriteError, make_folder, sync
 from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy
@@ -40,6 +40,7 @@ from fedsvp_jax.deploy.state import ClientState, new_state
 from fedsvp_jax.deploy.witness import Seen, Witness
 from fedsvp_jax.run import plugin
 
+LATER = ""  # data that another Site's `read` compares, before the training
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +73,7 @@ class Site:
         by default, which notices that one of both is lost, and no more.
       data: `fingerprint` of the records, or another text that changes with them. A log
         that was begun with other records is not gone on with. Without it the records
-        are not compared, and a warning says so, once per process.
+        are not compared, and a warning says so, once per process; with `LATER` neither.
       randomness: of its noise: `SECRET`; `Seeded` for tests.
     """
 
@@ -105,21 +106,8 @@ class Site:
         Raises:
           Refused: as `read`.
         """
-        return policy_of(json.dumps(self._first["policy"], sort_keys=True))
-
-    @property
-    def settings(self) -> Record:
-        """`Policy.settings` of that policy, for which no mechanism is built.
-
-        Raises:
-          Refused: as `read`.
-        """
-        return dict(self._first["settings"])
-
-    @property
-    def _first(self) -> Record:
-        """The body of the log's first entry."""
-        return self._verified()[0].first.body
+        first = self._verified()[0].first.body
+        return policy_of(json.dumps(first["policy"], sort_keys=True))
 
     @property
     def public_key(self) -> str:
@@ -335,7 +323,7 @@ class Site:
             raise Refused(
                 f"{self.path.name} is the log {first['name']} of another site or key"
             )
-        if self._data is not None and first["data"] not in (
+        if self._data and first["data"] not in (
             None,
             self._bound_fingerprint(),
         ):
@@ -407,7 +395,7 @@ class Site:
         """The fingerprint under the site's key, since a bare hash of records is a test
         of guesses at them.
         """
-        if self._data is None:
+        if not self._data:
             return None
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 

@@ -20,7 +20,7 @@ from fedsvp_jax.data.tables.schema import Schema, read_schema, to_toml
 from fedsvp_jax.data.tables.table import blank_rows
 from fedsvp_jax.deploy.client import Client, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.policy import Policy, make_policy, protocol
+from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.site import Site, policy_of
 from fedsvp_jax.federation import loading
 
@@ -55,7 +55,7 @@ def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Pol
 
     Raises:
       FileExistsError: the folder is there.
-      ValueError: as `make_policy`, `protocol` and `Client`.
+      ValueError: as `make_policy`, `Policy.protocol` and `Client`.
     """
     rows = blank_rows(schema, [config.batch_size])
     policy = make_policy(
@@ -64,7 +64,7 @@ def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Pol
         max_num_examples=config.batch_size,
         rows_per_person=rows.rows_per_person,
     )
-    protocol(policy.settings())
+    _ = policy.protocol
     table_client(folder, policy, rows=rows)  # refuses what no hospital could train
     folder.mkdir(parents=True)
     (folder / _SCHEMA).write_text(to_toml(schema), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedsvp_jax.accounting import tradeoff
@@ -40,6 +40,24 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
                 right = math.ceil(risk["right_of_100"] - 1e-9)
                 worst[key] = claim | {"risk": risk, "right": right}
     return list(worst.values())
+
+
+def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:
+    """A site's promise (`deploy.Policy.says`) as the summary of a run that kept it.
+
+    Args:
+      status: proved or nominal.
+      budgets: as of `ledger.write_page`; the claim is then of all together.
+    """
+    claim: Record = {**promise, "method": "rdp", "status": status}
+    budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
+    pairs = [(b["total_epsilon"] or math.inf, b["target_delta"]) for b in budgets]
+    claim["epsilon"], claim["delta"] = map(sum, zip(*pairs, strict=True))
+    kinds = {(b["total_accounting"], b["release_epsilon"]) for b in budgets}
+    summary = {**claim, "guarantees": [claim]}
+    if kinds == {("rdp", 0)} and math.isfinite(claim["epsilon"]):
+        summary["risk"] = {promise["adversary"]: tradeoff.of_promises(pairs)}
+    return summary
 
 
 def main(summary: Record) -> Record | None:

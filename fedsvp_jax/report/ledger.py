@@ -343,10 +343,14 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
     ]
 
 
-def write_page(ledger: Ledger, path: Path) -> Path:
+def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Path:
     """Writes the page of those who answer for the data, and of their auditor.
 
     It is one small file without a script.
+
+    Args:
+      budgets: promises of all logs of the same records, this one's among them, each
+        with its `log`; those of one relation add up.
     """
     return page.write(
         path,
@@ -354,4 +358,5 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         ledger=ledger,
         verdict=facts(ledger),
         rows=table(ledger),
+        budgets=budgets,
     )

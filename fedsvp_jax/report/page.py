@@ -50,6 +50,7 @@ def templates() -> Any:
         "interval": labels.with_interval,
         "percent": labels.percent,
         "significant": labels.significant,
+        "promised": guarantees.promised,
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,

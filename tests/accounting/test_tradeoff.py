@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy import optimize
 from scipy.stats import norm
 
 from fedsvp_jax.accounting import tradeoff
@@ -31,6 +33,22 @@ def test_of_a_gaussian_the_bounds_come_close_to_its_own_rates(mu: float) -> None
     assert exact["right_of_100"] == pytest.approx(true[1], rel=1e-6)
     assert 1 <= told["recognised"] / true[0] < 1.1
     assert 1 <= told["right_of_100"] / true[1] < 1.1
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 8.0])
+def test_a_promise_by_renyi_accounting_bounds_guesses_better_than_its_one_pair(
+    epsilon: float,
+) -> None:
+    """Sites showed 96 of 100, a plan of them 65; the noise that is spent has 64."""
+    orders = 1 + np.exp(np.linspace(-6, 8, 20_001))
+    rest = np.log1p(-1 / orders) - np.log(1e-5 * orders) / (orders - 1)
+    rho = optimize.brentq(lambda r: (r * orders + rest).min() - epsilon, 0, 9)
+    risk = tradeoff.of_promises([(epsilon, 1e-5)])
+    spent = float(norm.cdf(math.sqrt(2 * rho) / 2)), math.sqrt(2 * rho)
+    assert 100 * spent[0] < risk["right_of_100"] < 100 * spent[0] + 12
+    assert norm.cdf(spent[1] - norm.isf(0.01)) < risk["recognised"]
+    assert risk["right_of_100"] < tradeoff.right_of_100([(epsilon, 1e-5)])
 
 
 def test_a_step_on_a_secret_batch_is_bounded_by_its_own_rates() -> None:

@@ -25,7 +25,7 @@ from flwr.supercore.primitives.asymmetric import (
 from sum_sites import CLIENTS, Sites
 
 from fedsvp_jax.deploy import SECRET, Trained, answer, flower_sums
-from fedsvp_jax.deploy.flower_sums import masks, protocol
+from fedsvp_jax.deploy.flower_sums import masks
 
 RECORD, STATE = "secaggplus_configs", "secaggplus_state"
 COLLUDERS, SIZE = 2, 40_000
@@ -230,7 +230,7 @@ def test_shares_of_keys_that_colluders_pool_open_no_upload(
         public = bytes_to_public_key(received["setup"][node]["pk1"])
         pair = masks(generate_shared_key(private, public), 2**32, shapes)
         vector = [a + b for a, b in zip(vector, pair, strict=True)]
-    steps = protocol(sites.policy.settings())["quantization_range"]
+    steps = sites.policy.protocol["quantization_range"]
     opened = dequantize([leaf % 2**32 for leaf in vector[1:]], steps / 2, steps)
     assert np.abs(opened[0] - noted[1, 0]).max() > 1
 
@@ -240,11 +240,9 @@ def test_shares_of_keys_that_colluders_pool_open_no_upload(
 def test_no_number_of_colluders_has_enough_shares(clients: int) -> None:
     """Nor are two sums of a round opened by halves of a cohort."""
     for colluders in range(1, clients):
-        settings = policy(
-            **SUMS
-            | {"num_clients": clients, "cohort_size": clients, "colluders": colluders}
-        ).settings()
-        threshold = protocol(settings)["reconstruction_threshold"]
+        sizes = {"num_clients": clients, "cohort_size": clients}
+        made = policy(**SUMS | sizes | {"colluders": colluders})
+        threshold = made.protocol["reconstruction_threshold"]
         assert threshold > colluders
         assert threshold >= clients - colluders + 1
         assert threshold <= clients

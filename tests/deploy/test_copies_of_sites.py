@@ -278,7 +278,9 @@ def test_a5_a_site_says_that_its_log_is_bound_to_no_records(
 ) -> None:
     """It went on with any, without a word; once per process it says so."""
     data = "the records"
-    for begun_with, told in ((None, None), (data, None), (None, data), (data, data)):
+    later = data, site_module.LATER
+    pairs = ((None, None), (data, None), (None, data), (data, data), later)
+    for begun_with, told in pairs:
         said: list[str] = []
         warn = functools.cache(lambda said=said: said.append("not compared"))
         monkeypatch.setattr(site_module, "_warn_unbound", warn)

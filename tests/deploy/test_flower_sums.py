@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from commands import command
 from deployed import (
     ROWS,
     SUMS,
     UPDATE_CLIP,
+    example,
     model,
     opened,
     policy,
@@ -20,7 +22,7 @@ from small_runs import digits, small
 
 pytest.importorskip("flwr")
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.common import bytes_to_ndarray
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from flwr.server.client_manager import SimpleClientManager
@@ -37,9 +39,11 @@ from fedsvp_jax.deploy import (
     Trained,
     answer,
     data_of,
+    flower_tables,
     make_policy,
+    tables,
 )
-from fedsvp_jax.deploy.flower_sums import SumStrategy, masks, protocol
+from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, masks
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
 
@@ -83,6 +87,42 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
             Plan(sites.policy.account).promised(2), rel=1e-5
         )
+
+
+@pytest.mark.hole
+def test_a_site_says_what_each_round_cost(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The node printed nothing for sixty rounds."""
+    sites = Sites(tmp_path)
+    sites.run(rounds=2)
+    spent = Plan(sites.policy.account).promised(2)
+    line = f"round 2 of {sites.policy.config.num_rounds} is charged: ε = {spent:.4g} of"
+    assert caplog.text.count(line) == CLIENTS
+
+
+@pytest.mark.hole
+def test_a_finished_federation_names_its_model(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Started again it ran 0 rounds, without a word."""
+    example("flower_sums/deal.py").deal(tmp_path, 3)
+    folder = tmp_path / "federation"
+    words = ("experiments.site", "propose", str(folder), "--num_clients=3")
+    counts = ("--num_examples=450", "--max_num_examples=160", "--total_epsilon=3")
+    schema = f"--schema={tmp_path / 'schema.toml'}"
+    assert command(*words, schema, *counts, "--num_rounds=2").status == 0
+    (folder / "rounds").mkdir()
+    first = tables.server_client(folder)
+    server = SumStrategy(first.policy, first.initial_arrays, folder / "rounds")
+    for server.last_round in (1, 2):
+        server._keep(3, [leaf.astype(np.int64) for leaf in first.initial_arrays])
+    settings = {"folder": str(folder), "rounds": 2, "round-timeout": 1.0}
+    context = Context(0, 0, {}, RecordDict(), settings)
+    flower_tables.main(None, context)  # type: ignore[arg-type]
+    file = folder / "model.safetensors"
+    line = f"finished: 2 of 2 rounds, of which 2 opened a sum; the model is {file}"
+    assert line in caplog.text and file.is_file()
 
 
 @pytest.mark.hole
@@ -247,6 +287,20 @@ def test_a_site_of_other_settings_than_the_servers_refuses_before_it_is_charged(
 
 
 @pytest.mark.hole
+def test_agreements_are_compared_before_any_site_is_charged(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Two sites of other settings refused in the third message: the rest had paid."""
+    sites, other = Sites(tmp_path), policy(**SUMS | {"learning_rate": 0.7})
+    for node in (1, 2):
+        site = Site(tmp_path / f"other-{node}", other, randomness=Seeded(7, node))
+        site.begin(30)
+        sites.mods[node] = SumMod(site, lambda received, _: Trained(received))
+    assert sites.run().sums == []
+    assert [mod.site.read().last_round for mod in sites.mods.values()] == [0] * CLIENTS
+
+
+@pytest.mark.hole
 def test_a_server_that_was_killed_goes_on_with_the_next_round(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -295,12 +349,13 @@ def test_what_leaves_is_masked(tmp_path: pathlib.Path) -> None:
 
 def asked(sites: Sites, stage: str, **changes: Any) -> str:
     """Why a site refuses a request, a plain one without a stage; "" if it does not."""
-    wanted, content = protocol(sites.policy.settings()), RecordDict()
+    wanted, content = sites.policy.protocol, RecordDict()
     named = {"stage": stage, "sample_num": CLIENTS, "share_num": CLIENTS}
     named |= {"threshold": 4, "max_weight": wanted["max_weight"]}
     named |= {"clipping_range": wanted["clipping_range"]}
     named |= {"target_range": wanted["quantization_range"]}
     named |= {"mod_range": wanted["modulus_range"]}
+    named |= {"agreement": sites.policy.agreement}
     if stage:
         content["secaggplus_configs"] = ConfigRecord(named | changes)
     message = Message(content, dst_node_id=1, message_type="train")
@@ -322,6 +377,7 @@ def test_a_server_that_asks_for_more_is_refused(tmp_path: pathlib.Path) -> None:
     ):
         assert name in asked(sites, "setup", **{name: value})
     assert asked(sites, "setup") == ""
+    assert "other settings" in asked(sites, "setup", agreement="0")
     both = {"active_nids": [1, 2, 3, 4], "dead_nids": [1]}
     assert "not both" in asked(sites, "unmask", **both)
     strange = {"active_nids": [1, 2, 3, 9], "dead_nids": []}
@@ -348,4 +404,4 @@ def test_other_adapters_do_not_send_a_share_unmasked() -> None:
     with pytest.raises(ValueError, match=r"take deploy\.flower_sums\.SumMod"):
         policy(**SUMS).check_takes_updates()
     with pytest.raises(ValueError, match="must be secure_aggregation"):
-        protocol(policy(**UPDATE_CLIP).settings())
+        _ = policy(**UPDATE_CLIP).protocol

@@ -6,6 +6,7 @@ import html
 import json
 import pathlib
 import shutil
+import socket
 import tomllib
 from typing import Any
 
@@ -15,8 +16,8 @@ from commands import Ended, assert_sentence, command, typed
 from deployed import example
 
 from experiments import budgets
+from fedsvp_jax import run
 from fedsvp_jax.deploy import Client, Refused, Site, tables
-from fedsvp_jax.deploy.policy import protocol
 from fedsvp_jax.federation import loading
 
 HOSPITALS = 4
@@ -131,7 +132,7 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
     for sentence in (
         "How one row of the site north is protected: ε = 3 promised",
         "even if 2 clients tell it all they know",
-        "At most 96 of 100 guesses are right",
+        "At most 70 of 100 guesses are right",
         "Clients that drop out and those that collude are together at most 2.",
         "Bounds, categories and classes of the schema were stated without a look at",
         "0 of 3",
@@ -143,6 +144,59 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
     site = Site(tmp_path / "north")
     client = tables.table_client(site.path)
     assert str(client.num_examples) in front and "hospital-2" not in text
+
+
+@pytest.mark.hole
+def test_a_page_counts_all_logs_of_the_records(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The officer read ε = 3, though `join --again` had begun a second log."""
+    table, page = tmp_path / "own.csv", tmp_path / "protection.html"
+    table.write_bytes((dealt / "hospital-1.csv").read_bytes() + b"\n")
+    words = ("join", str(dealt / "federation"), f"--records={table}", "--again")
+    for name in ("east", "west"):
+        ended = command("experiments.site", *words, f"--log={tmp_path / name}")
+        assert ended.status == 0, ended
+    shown = command("experiments.ledger", str(tmp_path / "east"), f"--page={page}")
+    text = html.unescape(page.read_text())
+    for words_of_both in (shown.stdout, text):
+        assert f"by the log {tmp_path / 'west'}; ε" in words_of_both
+        assert f"by the log {tmp_path / 'east'}; in all ε = 6 at δ = 2" in words_of_both
+    assert "the site east is protected: ε = 6 promised" in text
+    # Of twice ρ: ε = 6 of both alone would give 100.
+    assert "At most 76 of 100 guesses are right" in text
+
+
+@pytest.mark.hole
+def test_a_ledger_asks_the_witness_with_which_its_log_was_begun(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It said that nobody knows whether entries are missing, and `join` nothing."""
+    warned = join(dealt, 1, tmp_path / "beside", "--again")
+    assert "warning: the witness" in warned.stdout and "beside the log" in warned.stdout
+    witness = f"--witness={tmp_path / 'elsewhere'}"
+    assert "warning" not in join(dealt, 1, tmp_path / "log", "--again", witness).stdout
+    shown = command("experiments.ledger", str(tmp_path / "log"))
+    assert shown.status == 0 and "verdict: in order\n" in shown.stdout, shown
+    (tmp_path / "elsewhere" / "log.seen.json").unlink()
+    shown = command("experiments.ledger", str(tmp_path / "log"))
+    assert shown.status == 1 and "log.seen.json is missing" in shown.stdout, shown
+
+
+@pytest.mark.hole
+def test_a_federations_model_carries_the_promise_of_its_sites(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Its claims were []."""
+    server = tables.server_client(dealt / "federation")
+    file = tmp_path / "model.safetensors"
+    server.trained_model(server.initial_arrays, 1).save(file)
+    (claim,) = run.load_model(file).claims
+    promise = server.policy.says()
+    for name in ("adversary", "relation", "status"):
+        assert claim[name] == promise[name]
+    assert (claim["epsilon"], claim["delta"]) == (3.0, 1e-5)
+    assert claim["method"] == "promise by rdp" and claim["proved"]
 
 
 @pytest.mark.hole
@@ -213,6 +267,34 @@ def test_a_node_without_flower_says_what_to_install(
 
 
 @pytest.mark.hole
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_node_that_is_stopped_or_has_no_port_says_so_in_a_sentence(
+    taken: bool,
+    dealt: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A port that was taken was a traceback every ten seconds, and a stopped node
+    named --resume, which no site reads.
+    """
+    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    script = tmp_path / "flower-supernode"
+    script.write_text("#!/bin/sh\nkill -INT $PPID; exec sleep 5\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not taken:
+            server.close()
+        words = ("node", f"--log={tmp_path / 'log'}", "--", "--port", str(port))
+        ended = typed("experiments.site", *words)
+    if taken:
+        assert_sentence(ended, f"port {port} of this machine is taken")
+    else:
+        assert (ended.status, ended.stderr) == (130, "error: stopped by SIGINT\n")
+
+
+@pytest.mark.hole
 def test_a_node_starts_again_where_it_ends(
     dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +336,14 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     shown = command("experiments.site", "test", *told)
     assert shown.status == 0 and "AUC" in shown.stdout, shown
     assert "stay with you" in shown.stdout
+    own = tmp_path / "own.csv"
+    own.write_bytes((dealt / "hospital-0.csv").read_bytes())
+    words = ("join", str(place), f"--records={own}", f"--log={tmp_path / 'own'}")
+    assert command("experiments.site", *words, "--again").status == 0
+    own.write_bytes((dealt / "hospital-3.csv").read_bytes())
+    told = (told[0], f"--log={tmp_path / 'own'}")
+    refused = command("experiments.site", "test", *told)
+    assert_sentence(refused, "the records are not those with which own was begun")
     rows = loading.load_dataset(client.policy.training).test_labels
     with (dealt / "hospital-0.csv").open() as file:
         assert len(rows) + client.num_examples == len(list(csv.DictReader(file)))
@@ -310,13 +400,14 @@ def test_what_a_log_was_begun_with_decides(
         ("--max_num_examples=0", "state --max_num_examples"),
         ("--num_examples=1000", "num_examples must be those of all 4 sites together"),
         ("--colluders=4", "colluders must be fewer than cohort_size"),
+        ("--num_clients=2 --max_num_examples=230", "num_clients and cohort_size must"),
         ("--num_clients=300", "cohort_size must be 3 or more, and below 256"),
     ],
 )
 def test_a_proposal_that_cannot_be_kept_is_one_sentence(
     flag: str, sentence: str, dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    assert_sentence(proposed(dealt, tmp_path / "federation", flag), sentence)
+    assert_sentence(proposed(dealt, tmp_path / "federation", *flag.split()), sentence)
     assert not (tmp_path / "federation").exists()
 
 
@@ -402,7 +493,7 @@ def edited(dealt: pathlib.Path, place: pathlib.Path, changes: dict[str, Any]) ->
     settings["config"] |= changes
     file.write_text(json.dumps(settings))
     policy = tables.read_policy(place / "federation", dealt / "hospital-1.csv")
-    protocol(policy.settings())
+    _ = policy.protocol
     client = tables.table_client(place / "log", policy)
     client.begin()
     return client

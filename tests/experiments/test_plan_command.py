@@ -17,6 +17,7 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables import table
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, to_toml
+from fedsvp_jax.report import guarantees
 
 SCHEMA = Schema(
     {
@@ -334,6 +335,21 @@ def test_who_colludes_and_who_is_trusted_is_as_train_takes_it(
     # Noise √(K/(K − h)), which the learning rate follows: 4/3 and 4/2.
     slowed = (swept[0].learning_rate / swept[1].learning_rate) ** 2
     assert slowed == pytest.approx(3 / 2, rel=1e-6)
+
+
+@pytest.mark.hole
+def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
+    """It said 65 of 100, and `site join` 96: the sites' noise is in whole numbers."""
+    data = plan.synthetic(SCHEMA, of_sizes(30, 30, 30, 30), 1, 0.8)
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS(["plan", "--schema=a.toml", "--num_seeds=1"])
+    for epsilon in (1.0, 3.0):
+        (point,) = plan._swept(data, "secure_aggregation", epsilon, 4)["points"]
+        terms = {"total_epsilon": epsilon, "target_delta": 1e-5, "adversary": "A"}
+        terms |= {"total_accounting": "rdp", "release_epsilon": 0.0, "relation": "R"}
+        (of_site,) = guarantees.strongest([guarantees.promised(terms, "proved")])
+        right = {row["adversary"]: row["right"] for row in point["guarantees"]}
+        assert right[point["adversary"]] == of_site["right"]
 
 
 @pytest.mark.hole
