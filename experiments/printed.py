@@ -20,6 +20,13 @@ def filled_rows(
     return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
 
 
+def print_rows(
+    template: str, records: Iterable[Mapping[str, Any]], **values: Any
+) -> None:
+    """Prints `filled_rows`."""
+    print(text_table.render(filled_rows(template, records, **values)))
+
+
 def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
     sweep = read.read_sweep(folder)

@@ -70,7 +70,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import text_table
 
 from .. import flag_values, printed
 from . import audit_play, audit_results
@@ -159,8 +158,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
         rows = audit_results.over_seeds(by_seed)
-        lines = printed.filled_rows("attack_audit.txt", rows, num_seeds=len(seeds))
-        print(text_table.render(lines))
+        printed.print_rows("attack_audit.txt", rows, num_seeds=len(seeds))
         return {"trials": values.audit_trials, "seeds": [*seeds], "rows": rows}
 
     return Work(

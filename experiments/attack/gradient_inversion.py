@@ -61,7 +61,6 @@ from fedsvp_jax.mechanisms import (
     noise,
 )
 from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.report import text_table
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
@@ -303,16 +302,6 @@ def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
     return Victim(model, params, stats, examples, data)
 
 
-def table(rows: list[Record], mean_image: float) -> text_table.Table:
-    """PSNR by defence and way of matching, as texts."""
-    texts = printed.filled_rows(
-        "attack_gradient_inversion.txt", rows, claim=upload_claims.claim_text
-    )
-    quality = "PSNR in dB: mean (min to max)"
-    guess = {"defence": "mean image, no upload", quality: f"{mean_image:.1f}"}
-    return [*texts, dict.fromkeys(texts[0], "–") | guess]
-
-
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """The same clients under every defence."""
     flag_values.refuse_flags(
@@ -357,7 +346,11 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             for row in rows
         }
         picture_table(folder / "inversion.png", pictures)
-        print(text_table.render(table(rows, mean_image)))
+        printed.print_rows(
+            "attack_gradient_inversion.txt",
+            [*rows, {"guess": mean_image}],
+            claim=upload_claims.claim_text,
+        )
         return {"mean_image_psnr": mean_image, "defences": rows}
 
     return Work(

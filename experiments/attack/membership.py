@@ -35,13 +35,14 @@ from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.report import figures, labels, style, text_table
+from fedsvp_jax.report import figures, labels, style
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
@@ -125,8 +126,8 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
       One row per ε and attack.
     """
     shadows = len({config.seed for config in configs})
-    num_rounds = configs[0].num_rounds
-    placement = Placement(cell_chunk_size=shadows, rounds_per_call=num_rounds)
+    num_rounds, name = configs[0].num_rounds, configs[0].mechanism
+    placement = Placement(cell_chunk_size=shadows)
     trainer = Trainer(build(configs, data), placement=placement)
     program = trainer.program
     member = members(program.data.split, len(data.train_labels))
@@ -140,7 +141,9 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
         right = jnp.argmax(logits, axis=-1) == true_labels
         return membership.confidences(logits, true_labels), right
 
-    state, metrics = trainer.advance(trainer.initial_state(), 0, num_rounds)
+    state = trainer.initial_state()
+    for number in progress_bar(range(num_rounds), name, unit="round", disable=None):
+        state, metrics = trainer.advance(state, number, 1)
     phi, right = jax.device_get(scored(*state.weights))
     rows = []
     for start in range(0, len(configs), shadows):
@@ -163,13 +166,6 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
                 }
             )
     return rows
-
-
-def table(rows: Sequence[Record]) -> text_table.Table:
-    """AUC and TPR at small FPR by mechanism, ε and attack, as texts."""
-    return printed.filled_rows(
-        "attack_membership.txt", rows, claim=upload_claims.claim_text
-    )
 
 
 def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
@@ -222,7 +218,9 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     def finish(rows_by_sweep: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in rows_by_sweep.values() for row in rows]
         draw(folder / "roc.svg", rows)
-        print(text_table.render(table(rows)))
+        printed.print_rows(
+            "attack_membership.txt", rows, claim=upload_claims.claim_text
+        )
         return {"false_positive_rates": ROC_POINTS, "rows": rows}
 
     return Work(

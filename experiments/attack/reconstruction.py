@@ -35,7 +35,6 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build, federated_data, loading, plan
-from fedsvp_jax.report import labels, text_table
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
@@ -72,26 +71,6 @@ def define_flags() -> None:
         2000,
         "Training steps of the independent classifier, on 100 images each.",
         lower_bound=1,
-    )
-
-
-def table(results: Record) -> text_table.Table:
-    """One row of texts per mechanism and reference.
-
-    The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
-    if none was not attacked. A number after ± is the std over the attackers.
-    """
-    rows = results["mechanisms"]
-    references = [
-        {"mechanism": f"({name})"} | scores
-        for name, scores in results["references"].items()
-    ]
-    return printed.filled_rows(
-        "attack_reconstruction.txt",
-        rows + references,
-        before=[r["frechet_distance"] for r in rows if r["mechanism"] == "none"],
-        claim=upload_claims.claim_text,
-        percent=labels.percent,
     )
 
 
@@ -160,7 +139,17 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             },
             "mechanisms": [*rows.values()],
         }
-        print(text_table.render(table(results)))
+        references = [
+            {"mechanism": f"({name})"} | scores
+            for name, scores in results["references"].items()
+        ]
+        without = rows.get("none", {"frechet_distance": None})
+        printed.print_rows(
+            "attack_reconstruction.txt",
+            [*rows.values(), *references],
+            before=without["frechet_distance"],
+            claim=upload_claims.claim_text,
+        )
         return results
 
     return Work(
