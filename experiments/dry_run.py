@@ -47,26 +47,22 @@ def summary(
 ) -> str:
     """Everything as text; `seconds` are those of `measured`."""
     config, mechanism = program.configs[0], program.mechanism
-    settings = recorded_settings(config, dataset, model=program.model)
     examples = int(np.median(program.data.num_train[0]))
     plan = Plan(program.accounts[0])
     return messages.filled(
         "dry_run.txt",
         program=program,
-        config=config,
-        data=program.data,
         dataset=dataset,
         counts=holdings(program),
         median=np.median,
-        settings=settings,
+        settings=recorded_settings(config, dataset, model=program.model),
         noise_setting=noise_setting,
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
         spent=None if mechanism.claim.relation == "none" else _spent(program, plan),
         plan=plan,
         price=_price(program),
-        first=seconds[0],
-        later=seconds[1:],
+        seconds=seconds,
     )
 
 
@@ -89,11 +85,11 @@ def _price(program: Program) -> Record:
     data = program.data
     shapes, _ = program.model.shapes(data.example)
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
-    full = 2 ** len(data.game.attributes.names) - 1
+    partial = sizes.keys() - {2 ** len(data.game.attributes.names) - 1}
     drawn = program.plan.estimation.num_drawn if sizes else 0
     return {
         "parameters": num_parameters(shapes),
-        "trainings": 1 + len(sizes.keys() - {full}) + drawn,
+        "trainings": 1 + len(partial) + drawn,
     }
 
 

@@ -68,6 +68,7 @@ def _templates() -> Any:
     """The pages' environment, of templates/; `table` aligns rows in columns."""
     import jinja2  # which `fedsvp --help` does not need
 
+    from fedsvp_jax.accounting import claims
     from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import page, text_table
 
@@ -77,6 +78,7 @@ def _templates() -> Any:
     templates.loader = jinja2.ChoiceLoader(loaders)
     templates.filters |= {
         "table": text_table.aligned,
+        "meaning": claims.meaning,
         "printable": printable,
     }
     return templates

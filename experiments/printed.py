@@ -1,16 +1,17 @@
 """Prints and writes tables: of a sweep, and of records by a template."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import headline, read, tables, text_table
 
 from . import messages
 
 
 def filled_rows(
-    template: str, records: Iterable[Mapping[str, Any]], **values: Any
+    template: str, records: Iterable[Record], **values: Any
 ) -> text_table.Table:
     """Rows of a table: the template has a line `column = cell` for each column.
 
@@ -18,6 +19,11 @@ def filled_rows(
     """
     texts = (messages.filled(template, row=record, **values) for record in records)
     return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
+
+
+def print_rows(template: str, records: Iterable[Record], **values: Any) -> None:
+    """Prints `filled_rows`."""
+    print(text_table.render(filled_rows(template, records, **values)))
 
 
 def sweep_tables(folder: str | Path) -> None:

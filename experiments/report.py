@@ -75,14 +75,15 @@ def main(arguments: Sequence[str]) -> None:
         plugin.load(_PLUGIN.value)
     for folder in folders:
         print("\n".join(map(str, rebuild(folder))))
-    if len({os.path.abspath(folder) for folder in folders}) > 1:
-        common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
-        target = Path(_COMPARE_TO.value or common)
-        paths = [report.write_compare_report(folders, target)]
+    paths = {os.path.abspath(folder) for folder in folders}
+    if len(paths) > 1:
+        parents = [*map(os.path.dirname, paths)]
+        target = Path(_COMPARE_TO.value or os.path.commonpath(parents))
+        pages = [report.write_compare_report(folders, target)]
         if _FIGURE.value:
-            paths += report.figures.draw(folders, target / "figures", _FIGURE.value)
+            pages += report.figures.draw(folders, target / "figures", _FIGURE.value)
         print(text_table.render(comparison_table(read.read_all(folders))))
-        print("\n".join(map(str, paths)))
+        print("\n".join(map(str, pages)))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,13 @@ The manual of each attack below says what its adversary sees.
 
   fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
+  fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
 
 Written to --output_dir: config.json, pieces/ (one file per finished piece of the work,
 from which --resume continues), results.json, and the attack's pictures.
 """
+
+import sys
 
 from absl import flags
 
@@ -16,8 +19,8 @@ from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 
-from .. import command, provenance
-from . import audit, gradient_inversion, membership, reconstruction
+from .. import command, config_file, flag_values, provenance
+from . import SETTINGS, audit, gradient_inversion, membership, reconstruction
 from .work import finished_or_made
 
 ATTACKS = {
@@ -30,21 +33,33 @@ ATTACKS = {
 command.define_settings()
 command.define_output()
 flags.DEFINE_enum("attack", "audit", list(ATTACKS), "The attack to run.")
-for attack in ATTACKS.values():
-    attack.define_flags()
+flags.DEFINE_string(
+    "run",
+    None,
+    "Folder of a run whose model membership attacks, with its settings and its data. "
+    "Other attacks train federations of their own: --config=RUN/config.json gives "
+    "them the settings.",
+)
+for attack, module in ATTACKS.items():
+    for flag, fields in SETTINGS[attack]["flags"].items():
+        is_list = isinstance(fields["default"], list)
+        define = flags.DEFINE_list if is_list else flags.DEFINE_integer
+        define(flag, **fields, module_name=module.__name__)
 
 
 def main(_: list[str]) -> None:
     """Runs the chosen attack."""
     values = flags.FLAGS
-    attack = ATTACKS[values.attack]
-    command.default_settings(values, attack.DEFAULTS)
+    settings = SETTINGS[values.attack]
+    command.default_settings(values, settings["defaults"])
+    for why, names in settings["refused"].items():
+        flag_values.refuse_flags(values, names, why)
     config = command.settings_from_flags(values)
     command.start_jax()
-    work = attack.prepare(values, config)
+    work = ATTACKS[values.attack].prepare(values, config)
     stamp = provenance.stamp(work.data, config.seed)  # before the code here can change
-    own_flags = values.flags_by_module_dict()[attack.__name__]
-    chosen = {flag.name: flag.value for flag in own_flags} | {"attack": values.attack}
+    names = ("attack", "run", *settings["flags"])
+    chosen = {name: values[name].value for name in names}
     folder = RunFolder(values.output_dir)
     folder.start(environment() | chosen | {**work.settings}, resume=values.resume)
     finished = {
@@ -66,4 +81,6 @@ def manual() -> str:
 
 
 if __name__ == "__main__":
+    if run := config_file.early_value(sys.argv, "run"):
+        sys.argv.insert(1, f"--config={run}/config.json")
     command.run(main, manual())

@@ -70,54 +70,11 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import text_table
 
-from .. import flag_values, printed
+from .. import printed
 from . import audit_play, audit_results
 from .audit_cases import Case, cases_of
 from .work import Work
-
-_CHOSEN = (
-    "mechanism",
-    "clipping",
-    "relation",
-    "contribution_release",
-    "release_epsilon",
-    "adaptive_clip",
-    "vote_epsilon",
-    "contribution_noise",
-    "total_epsilon",
-    "downlink_noise",
-)
-DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "batch_size": 10}
-
-
-def define_flags() -> None:
-    """Defines what is audited and how often it is played."""
-    flags.DEFINE_list(
-        "audit_mechanisms",
-        "all",
-        "Mechanisms to audit.",
-    )
-    flags.DEFINE_integer(
-        "audit_seeds",
-        1,
-        "Seeds, from --seed on. Each is an audit of its own.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "audit_trials",
-        4000,
-        "Games played in each world.",
-        lower_bound=20,
-        upper_bound=10**6,
-    )
-    flags.DEFINE_integer(
-        "audit_examples",
-        100,
-        "|D|: number of the client's training examples.",
-        lower_bound=1,
-    )
 
 
 def audited_cases(names: list[str], config: ResolvedConfig) -> list[Case]:
@@ -137,16 +94,10 @@ def audited_cases(names: list[str], config: ResolvedConfig) -> list[Case]:
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
-    flag_values.refuse_flags(
-        values,
-        _CHOSEN,
-        "audit_mechanisms names the mechanisms, and their cases choose the rest",
-    )
     require_auditor()  # before hours of games, not after them
     cases = audited_cases(values.audit_mechanisms, config)
-    setting = audit_play.make_setting(
-        config, values.audit_examples, values.audit_trials
-    )
+    trials = values.audit_trials
+    setting = audit_play.make_setting(config, values.audit_examples, trials)
     seeds = range(config.seed, config.seed + values.audit_seeds)
 
     def play(case: Case) -> list[list[Record]]:
@@ -159,9 +110,8 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
         rows = audit_results.over_seeds(by_seed)
-        lines = printed.filled_rows("attack_audit.txt", rows, num_seeds=len(seeds))
-        print(text_table.render(lines))
-        return {"trials": values.audit_trials, "seeds": [*seeds], "rows": rows}
+        printed.print_rows("attack_audit.txt", rows, num_seeds=values.audit_seeds)
+        return {"trials": trials, "seeds": [*seeds], "rows": rows}
 
     return Work(
         data=None,

@@ -61,52 +61,16 @@ from fedsvp_jax.mechanisms import (
     noise,
 )
 from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.report import text_table
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
-from .. import flag_values, printed
+from .. import printed
 from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
 
-DEFAULTS = {
-    "model": "small_cnn",
-    "batch_size": 1,
-    "local_epochs": 1,
-    "epsilon": 1.0,
-    "delta": 1e-5,
-    "calibration": "analytic",
-}
 _CLIPPINGS = ("paper", "update_clip", "per_example")
 _DEFENCE = re.compile(rf"(\w+):({'|'.join(_CLIPPINGS)})(?::(\d+\.?\d*(?:e\d+)?))?")
-
-
-def define_flags() -> None:
-    """Defines whom to attack, against which defences, and how long to search."""
-    flags.DEFINE_integer(
-        "inversion_victims",
-        3,
-        "Number of attacked clients, with one image each.",
-        lower_bound=1,
-    )
-    flags.DEFINE_list(
-        "inversion_defences",
-        "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
-        "gaussian:update_clip,gaussian:per_example,gaussian:update_clip:2e10,"
-        "gaussian:update_clip:2e8,gaussian:update_clip:2e6,gaussian:update_clip:2e4",
-        "Defences to attack, each MECHANISM:CLIPPING or, with the epsilon of an "
-        "upload, MECHANISM:CLIPPING:EPSILON.",
-    )
-    flags.DEFINE_integer(
-        "inversion_steps", 1000, "Steps of each search.", lower_bound=8
-    )
-    flags.DEFINE_integer(
-        "inversion_restarts",
-        16,
-        "Searches per image, from different random starts; the best fit is kept.",
-        lower_bound=1,
-    )
 
 
 def defended(config: ResolvedConfig, text: str) -> ResolvedConfig:
@@ -290,10 +254,8 @@ def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
             f"{data.train_inputs.dtype} of shape {data.example_shape}"
         )
     root = prng.root_key(config.seed)
-    chosen = jax.random.permutation(
-        prng.stream_key(root, prng.Stream.INVERSION), len(data.train_labels)
-    )[:count]
-    rows = np.asarray(chosen)
+    key = prng.stream_key(root, prng.Stream.INVERSION)
+    rows = np.asarray(jax.random.permutation(key, len(data.train_labels))[:count])
     examples = preprocessing.device_examples(
         data.train_inputs[rows], data.train_labels[rows]
     )
@@ -305,32 +267,8 @@ def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
     return Victim(model, params, stats, examples, data)
 
 
-def table(rows: list[Record], mean_image: float) -> text_table.Table:
-    """PSNR by defence and way of matching, as texts."""
-    texts = printed.filled_rows(
-        "attack_gradient_inversion.txt", rows, claim=upload_claims.claim_text
-    )
-    quality = "PSNR in dB: mean (min to max)"
-    guess = {"defence": "mean image, no upload", quality: f"{mean_image:.1f}"}
-    return [*texts, dict.fromkeys(texts[0], "–") | guess]
-
-
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """The same clients under every defence."""
-    flag_values.refuse_flags(
-        values,
-        (
-            "mechanism",
-            "clipping",
-            "noise_multiplier",
-            "contribution_release",
-            "release_epsilon",
-            "downlink_noise",
-            "batch_size",
-            "local_epochs",
-        ),
-        "inversion_defences names the defences of a step on one image",
-    )
     data = loading.load_dataset(config)
     victim = make_victim(config, data, values.inversion_victims)
     texts = values.inversion_defences
@@ -352,19 +290,20 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         guess = data.train_inputs.mean(axis=0) / 255
         images = truth(victim)
         mean_image = float(np.mean([inversion.psnr(guess, image) for image in images]))
-        pictures = {"the clients' images": images} | {
-            f"{row['defence']} {row['match']}".replace("_", " "): np.divide(
-                row["images"], 255
-            )
-            for row in rows
-        }
+        pictures = {"the clients' images": images}
+        for row in rows:
+            name = f"{row['defence']} {row['match']}".replace("_", " ")
+            pictures[name] = np.divide(row["images"], 255)
         picture_table(folder / "inversion.png", pictures)
-        print(text_table.render(table(rows, mean_image)))
+        printed.print_rows(
+            "attack_gradient_inversion.txt",
+            [*rows, {"guess": mean_image}],
+        )
         return {"mean_image_psnr": mean_image, "defences": rows}
 
     return Work(
-        data=data,
-        settings=plan.recorded_settings(config, data),
+        data,
+        plan.recorded_settings(config, data),
         pieces={
             name: partial(attack_defence, name, defence, victim, invert)
             for name, defence in defences.items()

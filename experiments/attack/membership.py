@@ -18,6 +18,12 @@ together. Both have a 95 % interval by a jackknife over the federations.
       --output_dir=runs/membership
 
 A piece of the work is the sweep of a mechanism. The picture is roc.svg.
+
+With --run=FOLDER nothing is trained: the loss threshold is tried on the model of a run.
+Members are the training examples of the clients that uploaded, others the test
+examples, and the intervals are those of a jackknife over examples.
+
+  fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
 """
 
 import dataclasses
@@ -35,57 +41,28 @@ from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.train_validation import dealt
-from fedsvp_jax.federation import build, loading
+from fedsvp_jax.federation import build, federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.report import figures, labels, style, text_table
+from fedsvp_jax.report import figures, guarantees, labels, style
+from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
+from fedsvp_jax.run.trained_model import load_model
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
-from . import upload_claims
+from . import SETTINGS, upload_claims
 from .work import Work
 
-DEFAULTS = {
-    "model": "mlp",
-    "mechanism": "gaussian",
-    "delta": 1e-5,
-    "partition": "iid",
-    "train_fraction": 0.5,
-    "num_attributes": 1,
-    "num_clients": 2,
-    "num_hbc_clients": 0,
-    "cohort_size": 2,
-    "num_rounds": 20,
-    "local_epochs": 5,
-}
 LABEL_NOISE = 0.2  # share of the examples whose label is drawn at random
+_PLACES = {"data_dir", "schema", "plugin"}  # of what may have moved since a run
+_GROUPS = 20  # of examples, for the intervals of one model
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
-
-
-def define_flags() -> None:
-    """Defines the examples, the federations and the models that are attacked."""
-    flags.DEFINE_integer(
-        "membership_shadows",
-        16,
-        "Number of federations; each is attacked with the help of the others.",
-        lower_bound=5,
-    )
-    flags.DEFINE_integer(
-        "membership_examples",
-        300,
-        "Number of examples whose membership is asked.",
-        lower_bound=20,
-    )
-    flags.DEFINE_list(
-        "membership_epsilons",
-        "0.01,0.1,1,10",
-        "Values of epsilon per upload at which mechanisms are attacked.",
-    )
 
 
 def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
@@ -125,9 +102,10 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
       One row per ε and attack.
     """
     shadows = len({config.seed for config in configs})
-    num_rounds = configs[0].num_rounds
-    placement = Placement(cell_chunk_size=shadows, rounds_per_call=num_rounds)
-    trainer = Trainer(build(configs, data), placement=placement)
+    rounds, name = range(configs[0].num_rounds), configs[0].mechanism
+    trainer = Trainer(
+        build(configs, data), placement=Placement(cell_chunk_size=shadows)
+    )
     program = trainer.program
     member = members(program.data.split, len(data.train_labels))
     inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
@@ -140,42 +118,84 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
         right = jnp.argmax(logits, axis=-1) == true_labels
         return membership.confidences(logits, true_labels), right
 
-    state, metrics = trainer.advance(trainer.initial_state(), 0, num_rounds)
+    state = trainer.initial_state()
+    for number in progress_bar(rounds, name, unit="round", disable=None):
+        state, metrics = trainer.advance(state, number, 1)
     phi, right = jax.device_get(scored(*state.weights))
     rows = []
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)
-        mask, hit = member[cells], right[cells]
         claim = upload_claims.least_noised(program.accounts[start])
         for name in membership.SCORES:
-            roc = membership.roc(name, phi[cells], mask)
-            fpr, tpr = roc.pop("curve")
-            rows.append(
-                {
-                    "mechanism": configs[start].mechanism,
-                    **claim,
-                    "attack": name,
-                    **roc,
-                    "accuracy_members": float(hit[mask].mean()),
-                    "accuracy_others": float(hit[~mask].mean()),
-                    "test_accuracy": float(np.mean(metrics.test_accuracy[-1, cells])),
-                    "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
-                }
-            )
+            accuracy = np.mean(metrics.test_accuracy[-1, cells])
+            scores = _scores(name, phi[cells], right[cells], member[cells], accuracy)
+            rows.append({"mechanism": configs[start].mechanism, **claim, **scores})
     return rows
 
 
-def table(rows: Sequence[Record]) -> text_table.Table:
-    """AUC and TPR at small FPR by mechanism, ε and attack, as texts."""
-    return printed.filled_rows(
-        "attack_membership.txt", rows, claim=upload_claims.claim_text
-    )
+def _scores(
+    attack: str, phi: np.ndarray, right: np.ndarray, member: np.ndarray, test: Any
+) -> Record:
+    """A row's numbers, of models by examples, and the accuracy on the test set."""
+    roc = membership.roc(attack, phi, member)
+    fpr, tpr = roc.pop("curve")
+    return {
+        "attack": attack,
+        **roc,
+        "accuracy_members": float(right[member].mean()),
+        "accuracy_others": float(right[~member].mean()),
+        "test_accuracy": float(test),
+        "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
+    }
+
+
+def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Record]:
+    """One row: the loss threshold on the model of a run.
+
+    Equal groups of examples stand for the models of `membership.roc`.
+
+    Args:
+      folder: the run's.
+      config: its settings.
+      data: its data set.
+
+    Raises:
+      ValueError: the folder holds no run, or one of other or too few data.
+    """
+    trained, files = load_model(folder), read_run(folder)
+    federation = federated_data.federate([config], data)
+    if trained.settings["data_fingerprint"] != data.fingerprint:
+        raise ValueError(f"run {folder} had other data: name them by --data_dir")
+    uploaded = np.unique([row["client"] for row in files.clients])
+    split = jax.tree.map(lambda leaf: leaf[:, uploaded], federation.split)
+    train, test = federation.examples, federation.test
+    (trained_on,) = members(split, len(train.labels))
+    rng, parts = np.random.default_rng(0), []
+    for examples, mask in ((train, trained_on), (test, test.labels >= 0)):
+        rows = rng.permutation(np.flatnonzero(mask))
+        if len(rows) < _GROUPS:
+            raise ValueError(
+                f"run {folder} has fewer than {_GROUPS} examples of a kind"
+            )
+        rows = rows[len(rows) % _GROUPS :].reshape(_GROUPS, -1)
+        outputs = trained.outputs(np.asarray(examples.inputs)[rows.ravel()])
+        logits, labels = jnp.asarray(outputs), examples.labels[rows.ravel()]
+        columns = (
+            membership.confidences(logits, labels),
+            logits.argmax(-1) == labels,
+            np.full(rows.size, examples is train),
+        )
+        parts.append([np.reshape(column, rows.shape) for column in columns])
+    phi, right, member = map(np.hstack, zip(*parts, strict=True))
+    claim = guarantees.main(files.summary) or upload_claims.NOTHING
+    scores = _scores("loss", phi, right, member, right[~member].mean())
+    return [{"mechanism": config.mechanism, **claim, **scores}]
 
 
 def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
     """ROC curves, both axes logarithmic, one panel per attack."""
 
-    def panel(axes: Any, attack: str) -> None:
+    def panel(attack: str, axes: Any) -> None:
         for row in rows:
             if row["attack"] == attack:
                 name = f"{row['mechanism']}, ε = {labels.significant(row['epsilon'])}"
@@ -191,17 +211,40 @@ def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
         for which in "xy":
             figures.log_axis(axes, which)
 
-    figures.panels(
-        path, [partial(panel, attack=attack) for attack in membership.SCORES]
-    )
+    names = dict.fromkeys(row["attack"] for row in rows)
+    figures.panels(path, [partial(panel, name) for name in names])
 
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
-    """The federations without noise, then those of the mechanisms."""
-    flag_values.refuse_flags(
-        values, ["epsilon"], "membership_epsilons gives its values"
-    )
-    full = loading.load_dataset(config)
+    """The federations without noise, then those of the mechanisms; or a run's model."""
+    data = loading.load_dataset(config)
+    if values.run is None:
+        settings, pieces = _sweeps(values, config, data)
+    else:
+        names = {field.name for field in dataclasses.fields(config)}
+        flag_values.refuse_flags(
+            values,
+            sorted(
+                names.union(SETTINGS["membership"]["flags"], ["mechanisms"]) - _PLACES
+            ),
+            "--run names the run, whose settings are taken",
+        )
+        settings = recorded_settings(config, data)
+        pieces = {"run": partial(attack_run, values.run, config, data)}
+
+    def finish(rows_by_piece: Record, folder: pathlib.Path) -> Record:
+        rows = [row for rows in rows_by_piece.values() for row in rows]
+        draw(folder / "roc.svg", rows)
+        printed.print_rows("attack_membership.txt", rows, run=values.run)
+        return {"false_positive_rates": ROC_POINTS, "rows": rows}
+
+    return Work(data, settings, pieces, finish)
+
+
+def _sweeps(
+    values: flags.FlagValues, config: ResolvedConfig, full: Dataset
+) -> tuple[Record, Record]:
+    """Settings and pieces: a sweep of each mechanism."""
     if values.membership_examples > len(full.train_labels):
         raise ValueError(
             f"membership_examples must be at most {len(full.train_labels)}, got "
@@ -218,21 +261,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
     for configs in sweeps.values():  # what cannot run is refused first
         Trainer(build(configs, data))
-
-    def finish(rows_by_sweep: Record, folder: pathlib.Path) -> Record:
-        rows = [row for rows in rows_by_sweep.values() for row in rows]
-        draw(folder / "roc.svg", rows)
-        print(text_table.render(table(rows)))
-        return {"false_positive_rates": ROC_POINTS, "rows": rows}
-
-    return Work(
-        data=full,
-        settings=recorded_settings(config, data)
-        | dataclasses.asdict(plan)
-        | {"membership_label_noise": LABEL_NOISE},
-        pieces={
-            name: partial(attack_sweep, configs, data)
-            for name, configs in sweeps.items()
-        },
-        finish=finish,
-    )
+    settings = recorded_settings(config, data) | dataclasses.asdict(plan)
+    return settings | {"membership_label_noise": LABEL_NOISE}, {
+        name: partial(attack_sweep, configs, data) for name, configs in sweeps.items()
+    }

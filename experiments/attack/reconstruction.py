@@ -35,7 +35,6 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build, federated_data, loading, plan
-from fedsvp_jax.report import labels, text_table
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
@@ -43,56 +42,7 @@ from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
 
-DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
 _IN_A_ROW = 8  # images in a row of the picture
-
-
-def define_flags() -> None:
-    """Defines the attackers, what they attack and how they are scored."""
-    flags.DEFINE_list(
-        "mechanisms",
-        [],
-        "Mechanisms to attack; list `none` first if you want the increase over FedAvg. "
-        "Default: the one of --mechanism.",
-    )
-    flags.DEFINE_integer(
-        "num_attackers",
-        1,
-        "Number of curious clients that attack, each one alone, in the same run.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "attack_steps", 100, "Generator steps after every round.", lower_bound=1
-    )
-    flags.DEFINE_integer(
-        "num_images", 500, "Reconstructions that are scored.", lower_bound=3
-    )
-    flags.DEFINE_integer(
-        "classifier_steps",
-        2000,
-        "Training steps of the independent classifier, on 100 images each.",
-        lower_bound=1,
-    )
-
-
-def table(results: Record) -> text_table.Table:
-    """One row of texts per mechanism and reference.
-
-    The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
-    if none was not attacked. A number after ± is the std over the attackers.
-    """
-    rows = results["mechanisms"]
-    references = [
-        {"mechanism": f"({name})"} | scores
-        for name, scores in results["references"].items()
-    ]
-    return printed.filled_rows(
-        "attack_reconstruction.txt",
-        rows + references,
-        before=[r["frechet_distance"] for r in rows if r["mechanism"] == "none"],
-        claim=upload_claims.claim_text,
-        percent=labels.percent,
-    )
 
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
@@ -160,12 +110,17 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             },
             "mechanisms": [*rows.values()],
         }
-        print(text_table.render(table(results)))
+        references = results["references"].items()
+        printed.print_rows(
+            "attack_reconstruction.txt",
+            [*rows.values(), *({"mechanism": name} | row for name, row in references)],
+            before=rows.get("none"),
+        )
         return results
 
     return Work(
-        data=dataset,
-        settings=settings,
+        dataset,
+        settings,
         pieces={
             name: partial(attack_mechanism, defence)
             for name, defence in configs.items()

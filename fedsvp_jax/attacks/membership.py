@@ -13,6 +13,7 @@ trained models is close to a Gaussian (Carlini et al. 2022).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -109,27 +110,22 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Record:
     score = SCORES[attack]
     scores = score(phi, member)
 
-    def curve(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def measured(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, Any]:
+        """(1 + rates,): the area, then TPR at `FALSE_POSITIVE_RATES`; and the curve."""
         fpr, tpr, _ = metrics.roc_curve(member.ravel(), scores.ravel())
-        return fpr, tpr
-
-    def measured(scores: np.ndarray, member: np.ndarray) -> np.ndarray:
-        """(1 + rates,): the area, then TPR at each of `FALSE_POSITIVE_RATES`."""
-        fpr, tpr = curve(scores, member)
         rates = [tpr[fpr <= level].max() for level in FALSE_POSITIVE_RATES]
         # The mean of the targets' areas, each target a column.
-        return np.asarray([metrics.roc_auc_score(member.T, scores.T), *rates])
+        area = metrics.roc_auc_score(member.T, scores.T)
+        return np.asarray([area, *rates]), (fpr, tpr)
 
-    values, count = measured(scores, member), len(scores)
-    replicates = np.stack(
-        [
-            measured(score(phi[remaining], member[remaining]), member[remaining])
-            for remaining in ~np.eye(count, dtype=bool)
-        ]
-    )
+    (values, curve), count = measured(scores, member), len(scores)
+    replicates = [
+        measured(score(phi[remaining], member[remaining]), member[remaining])[0]
+        for remaining in ~np.eye(count, dtype=bool)
+    ]
     pseudo_std = (count - 1) * np.std(replicates, axis=0, ddof=1)
     reach = student.half_width(pseudo_std, count)
-    record: Record = {"curve": curve(scores, member)}
+    record: Record = {"curve": curve}
     levels = [f"{level:g}" for level in FALSE_POSITIVE_RATES]
     ends = {"": values, "_low": values - reach, "_high": values + reach}
     for ending, (area, *tpr) in ends.items():

@@ -50,8 +50,10 @@ def ranked(run: read.RunFiles) -> list[tuple[int, str, Mean]]:
     count = len(rows[0]["shapley_values"]) if rows else 0
     names = run.summary.get("attributes") or [f"attribute {a}" for a in range(count)]
     means = [(a, str(names[a]), mean_value(rows, a)) for a in range(count)]
-    attributes = [(a, name, mean) for a, name, mean in means if mean is not None]
-    return sorted(attributes, key=lambda attribute: (-attribute[2].value, attribute[0]))
+    return sorted(
+        [(a, name, mean) for a, name, mean in means if mean is not None],
+        key=lambda attribute: (-attribute[2].value, attribute[0]),
+    )
 
 
 def _valued(run: read.RunFiles) -> list[Record]:
@@ -71,9 +73,8 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
             if (mean := mean_value(rows, attribute)) is not None
         }
         values = [mean.value for mean in means.values()]
-        bands = [(mean.value, mean.margin or 0.0) for mean in means.values()]
-        if not any(margin for _, margin in bands):
-            bands = []
+        margins = [mean.margin or 0.0 for mean in means.values()]
+        bands = [*zip(values, margins, strict=True)] if any(margins) else []
         lower = [value - margin for value, margin in bands]
         upper = [value + margin for value, margin in bands]
         look = style.numbered(place)

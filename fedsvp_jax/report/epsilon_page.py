@@ -124,14 +124,8 @@ def write_epsilon_page(folder: str | Path, content: Record) -> list[Path]:
 
 
 def _with_sentences(claim: Record) -> Record:
-    macros = {
-        "claim": "claim",
-        "guess": "guess",
-        "known": "recognised",
-        "against": "against",
-        "relation": "change",
-    }
+    macros = ("claim", "guess", "recognised", "against", "change")
     groups = guarantees.by_group(filter(None, claim["assumptions"].split("; ")))
     rests = [sentence for group in groups.values() for sentence, _ in group]
-    texts = {key: headline.filled(macro, claim) for key, macro in macros.items()}
+    texts = {macro: headline.filled(macro, claim) for macro in macros}
     return {**claim, **texts, "rests": rests}

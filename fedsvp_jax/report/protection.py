@@ -27,8 +27,7 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     hashes = [("final parameters", summary["params_sha256"])]
     schema = folder / "schema.toml"
     if claim["status"] == "proved" and schema.is_file():
-        digest = sha256(schema)
-        hashes.append(("schema.toml, which the sites declared", digest))
+        hashes.append(("schema.toml, which the sites declared", sha256(schema)))
     return page.write(
         path,
         "protection.html",

@@ -1,6 +1,7 @@
 """Where a result came from: settings, versions, hashes and the command to repeat it."""
 
 import dataclasses
+import itertools
 import json
 import math
 import shlex
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import missing_need
 from fedsvp_jax.run import plugin, records
 
@@ -58,8 +59,7 @@ def command_line(program: str, config: Record, rounds: Sequence[Record]) -> str 
     words = [f"--{name}={value}" for name, value in setting_flags(config)]
     if any(map(records.diverged, rounds)):
         words.append("--on_divergence=continue")
-    words.append("--output_dir=DIR")
-    return shlex.join(["fedsvp", program, *words])
+    return shlex.join(["fedsvp", program, *words, "--output_dir=DIR"])
 
 
 def recorded_settings(config: Record) -> Record:
@@ -77,34 +77,7 @@ def recorded_settings(config: Record) -> Record:
 
 
 # What config.json holds beside settings: facts of the data, the machine and a sweep.
-_FACTS = {
-    "num_train_examples",
-    "num_test_examples",
-    "public_test",
-    "num_classes",
-    "example_shape",
-    "data_fingerprint",
-    "loss",
-    "has_targets",
-    "own_code",
-    "versions",
-    "state_version",
-    "device_kind",
-    "cpu_threads",
-    "cpu_instructions",
-    "xla_flags",
-    "jax_config",
-    "mechanisms",
-    "epsilons",
-    "seeds",
-    "total_epsilons",
-    "cell_chunk_size",
-    "part",
-    "cells",
-    "plugin",
-    "bounds_epsilon",
-    "noise_key",
-}
+_FACTS = {*itertools.chain(*toml_beside(__file__, "assets/facts.toml").values())}
 
 
 def unknown_settings(config: Record) -> list[str]:

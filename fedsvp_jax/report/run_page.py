@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.report import (
     contributions,
     headline,
@@ -55,19 +55,7 @@ def write_run_report(run_dir: str | Path) -> Path:
     )
 
 
-_DIFFERENT = ("contribution_ratio", "noise_std", "step_noise_std", "client_value")
-_CELL_NUMBERS = (
-    "round",
-    "client",
-    *_DIFFERENT,
-    "released_ratio",
-    "risk_tolerance",
-    "noise_l2",
-    "sensitivity",
-    "epsilon",
-    "delta",
-    "num_examples",
-)
+_CELLS = toml_beside(__file__, "assets/cells.toml")  # fields of clients.jsonl
 
 
 def upload_columns(clients: list[Record]) -> Record:
@@ -76,9 +64,9 @@ def upload_columns(clients: list[Record]) -> Record:
     Each field's name stands in the page once.
     """
     columns: Record = {
-        name: [row.get(name) for row in clients] for name in _CELL_NUMBERS
+        name: [row.get(name) for row in clients] for name in _CELLS["numbers"]
     }
-    if all(len({*columns[name]}) < 2 for name in _DIFFERENT):
+    if all(len({*columns[name]}) < 2 for name in _CELLS["different"]):
         return {}
     for name in ("shapley_values", "utilities"):
         lists = [row.get(name) or () for row in clients]

@@ -208,7 +208,9 @@ def test_a_page_of_a_log_that_is_not_in_order_promises_nothing(
     flags = ("--site_key=00", f"--page={page}")
     assert command("experiments.ledger", str(log), *flags).status == 1
     text = html.unescape(page.read_text())
-    assert "Ledger of the site south" in text and "signed by another key" in text
+    assert "<h1>Ledger of the site south: not in order</h1>" in text
+    before, listed, _ = text.partition("signed by another key")  # ahead of all else
+    assert listed and before.count("<h2") == 1
     assert "of 100 guesses" not in text
 
 

@@ -251,7 +251,7 @@ def test_an_epsilon_is_chosen_by_the_keyboard_and_everything_follows(
           ?? at("eps").getAttribute("aria-valuetext"),
         filled: document.querySelectorAll(".people .right").length,
         wide: document.getElementById("choose").scrollWidth,
-        nameless: nameless.length };"""
+        nameless: nameless.length, delta: at("delta").textContent };"""
     seen = play(sweep_dir / "epsilon.html", script, tmp_path)
     told = json.loads((sweep_dir / "epsilon.json").read_text())["points"]
     steps = [float(seen[name][0]) for name in ("first", "next")]
@@ -260,7 +260,7 @@ def test_an_epsilon_is_chosen_by_the_keyboard_and_everything_follows(
     assert "whoever sees the published model" in seen["weaker"][1]
     assert float(seen["weaker"][2]) <= float(seen["other"][2])
     assert seen["filled"] == int(seen["weaker"][2]) and seen["nameless"] == 0
-    assert seen["said"] == f"ε = {seen['weaker'][0]}"
+    assert seen["said"] == f"ε = {seen['weaker'][0]}" and seen["delta"] == "1e-05"
     assert {seen[name][4] for name in ("first", "weaker")} == {"nominal"}
     assert seen["wide"] <= 390
 

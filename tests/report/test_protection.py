@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,9 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
 
     first = put("a", "in/t.csv", 3.0)
     assert "beside this one" not in sentence(first)
+    unlike = put("unlike", "t.csv", 9.0, relation="leave one record of a client out")
+    assert "beside this one. It hides nothing, or something else: no" in sentence(first)
+    shutil.rmtree(unlike)
     put("b", "./t.csv", 2.5)
     put("other", "u.csv", 70.0)
     put("open", "t.csv", 70.0)

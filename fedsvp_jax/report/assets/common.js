@@ -6,7 +6,9 @@ const PAGE = JSON.parse(document.getElementById("data").textContent);
 // A number for reading: four significant digits, a dash for what is unknown.
 function show(value, digits = 4) {
   if (value === null || value === undefined) return "–";
-  return String(Number(value.toPrecision(digits)));
+  const near = Number(value.toPrecision(digits));
+  if (near === 0 || Math.abs(near) >= 1e-4) return String(near);
+  return near.toExponential().replace(/-(\d)$/, "-0$1"); // 1e-05, as everywhere else
 }
 
 // One field of a CSV. A leading sign or = in a text would run as a formula in a

@@ -64,13 +64,13 @@ function place() {
   fill(menus.adversary, point.guarantees.map((g) => g.against), main?.against);
   const against = point.guarantees
     .filter((one) => one.against === menus.adversary.value);
-  fill(menus.relation, against.map((g) => g.relation), against[0].relation);
-  const one = against.find((g) => g.relation === menus.relation.value);
+  fill(menus.relation, against.map((g) => g.change), against[0].change);
+  const one = against.find((g) => g.change === menus.relation.value);
   const { mean, lower, upper } = point.accuracy;
   const shown = {
     "eps-value": show(point.epsilon, 3), accuracy: accuracyText(point.accuracy),
     interval: `${mean === null ? "The range is " : "In brackets: "}${point.accuracy.interval}.`,
-    claim: one.claim, right: one.right, guess: one.guess, known: one.known,
+    claim: one.claim, right: one.right, guess: one.guess, known: one.recognised,
     status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
     tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),
   };

@@ -4,15 +4,15 @@ import jax
 import more_cases
 import pytest
 
+from experiments.attack import SETTINGS, audit_cases, audit_play, audit_results
 from experiments.attack import audit as audit_command
-from experiments.attack import audit_cases, audit_play, audit_results
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.mechanisms import analytic_multiplier
 
 
 def setting(mechanism: str, num_games: int, **changes: object) -> audit_play.Setting:
-    settings = {**audit_command.DEFAULTS, "mechanism": mechanism, **changes}
+    settings = {**SETTINGS["audit"]["defaults"], "mechanism": mechanism, **changes}
     config = resolve(ExperimentConfig(**settings))
     return audit_play.make_setting(config, 10, num_games)
 
@@ -81,7 +81,7 @@ def test_a_verdict_counts_all_claims_of_all_rows():
 
 
 def test_every_release_of_a_round_has_a_case():
-    config = resolve(ExperimentConfig(**audit_command.DEFAULTS))
+    config = resolve(ExperimentConfig(**SETTINGS["audit"]["defaults"]))
     worlds = {case.worlds for case in audit_command.audited_cases(["all"], config)}
     assert worlds == {
         *("granted", "record", "record left out", "record in secret batches"),

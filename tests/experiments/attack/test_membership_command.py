@@ -4,9 +4,12 @@ import pathlib
 
 import numpy as np
 import pytest
-from commands import assert_resumed, results, succeeds
+from commands import assert_resumed, assert_sentence, command, results, succeeds
+from numpy.random import default_rng
+from sklearn import datasets
+from small_runs import read_rows
 
-from experiments.attack import membership
+from experiments.attack import SETTINGS, membership
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.tables.table import from_table
@@ -39,8 +42,67 @@ def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path
     assert_resumed(TINY, folder, "gaussian")
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Some of its clients learned random labels by heart; others never trained."""
+    place = tmp_path_factory.mktemp("own")
+    x, rng = datasets.load_digits().data[:600].astype(np.float32), default_rng(0)
+    x, y = x / 16, rng.integers(10, size=600)
+    given = {"x_train": x[:300], "y_train": y[:300], "x_test": x[300:]}
+    np.savez(place / "given.npz", **given, y_test=y[300:])
+    np.savez(place / "other.npz", **given, y_test=y[299:-1])
+    succeeds(
+        "experiments.train",
+        *("--dataset=npz", f"--data_dir={place / 'given.npz'}", "--classes=10"),
+        *("--model=mlp", "--mechanism=none", "--partition=iid", "--train_fraction=1"),
+        *("--num_clients=8", "--num_hbc_clients=0", "--cohort_size=2"),
+        *("--num_attributes=1", "--num_rounds=2", "--local_epochs=60"),
+        *("--batch_size=10", "--learning_rate=0.5", "--l2_norm_clip=inf"),
+        *("--noreport", f"--output_dir={place / 'run'}"),
+    )
+    return place / "run"
+
+
+def test_a_runs_own_model_is_attacked(run: pathlib.Path, tmp_path: pathlib.Path):
+    clients = {row["client"] for row in read_rows(run / "clients.jsonl")}
+    assert len(clients) < 8
+    attacked = ("experiments.attack", "--attack=membership", f"--run={run}")
+    succeeds(*attacked, f"--output_dir={tmp_path / 'out'}")
+    (row,) = results(tmp_path / "out")["rows"]
+    assert (row["attack"], row["status"]) == ("loss", None)
+    assert row["auc_low"] > 0.6 and row["test_accuracy"] < 0.3
+    assert row["accuracy_members"] > row["accuracy_others"] + 0.35  # of all 8, .17
+    assert_resumed(attacked, tmp_path / "out", "run")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--attack=membership --run=RUN --num_rounds=3", "num_rounds must be left out"),
+        ("--attack=membership --run=RUN --mechanisms=none", "mechanisms must be left"),
+        (
+            "--attack=membership --run=RUN --membership_shadows=9",
+            "must be left out",
+        ),
+        ("--attack=acgan --run=RUN", "it trains federations of its own; --config=RUN"),
+        ("--attack=membership --run=RUN --data_dir=OTHER", "had other data"),
+        ("--attack=membership --run=nowhere", "nowhere/config.json: No such file"),
+    ],
+)
+def test_a_run_is_attacked_as_it_is(
+    run: pathlib.Path, tmp_path: pathlib.Path, flags: str, message: str
+) -> None:
+    words = flags.replace("=RUN", f"={run}", 1)
+    words = words.replace("OTHER", str(run.with_name("other.npz"))).split()
+    ended = command("experiments.attack", *words, f"--output_dir={tmp_path / 'out'}")
+    assert_sentence(ended, message)
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
 def test_about_half_of_the_examples_are_members_and_each_run_has_others():
-    config = resolve(ExperimentConfig(**{**membership.DEFAULTS, "dataset": "digits"}))
+    config = resolve(
+        ExperimentConfig(**{**SETTINGS["membership"]["defaults"], "dataset": "digits"})
+    )
     data = membership.subset(sources.load("digits"), 100, 0.2, seed=0)
     configs = [membership.dataclasses.replace(config, seed=seed) for seed in range(8)]
     built = federated_data.federate(configs, data)

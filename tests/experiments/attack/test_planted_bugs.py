@@ -6,11 +6,11 @@ import more_cases
 import pytest
 from planted_bugs import BUGS, is_flagged, most_claims
 
-from experiments.attack import audit, audit_play
+from experiments.attack import SETTINGS, audit, audit_play
 from experiments.attack.audit_cases import Case
 from fedsvp_jax.config import ExperimentConfig, resolve
 
-CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
+CONFIG = resolve(ExperimentConfig(**SETTINGS["audit"]["defaults"]))
 QUICK = (
     "the count of clipped updates is noised as if a client moved it by ½ (G4)",
     "R is released without noise",

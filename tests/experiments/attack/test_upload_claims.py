@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 from published import make
 
-from experiments.attack import (
-    gradient_inversion,
-    membership,
-    reconstruction,
-    upload_claims,
-)
+from experiments import messages, printed
+from experiments.attack import upload_claims
 from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 
@@ -25,18 +21,23 @@ def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, 
     return upload_claims.least_noised(Account.of(mechanism, who))
 
 
+def claim_text(row: dict[str, Any]) -> str:
+    macros = messages._templates().get_template("attack_claim.txt").module
+    return str(macros.claim(row))
+
+
 def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
     for clipping, status in (("paper", "nominal"), ("update_clip", "proved")):
         found = claim("nbafl", clipping=clipping)
         assert found["status"] == status
         told = f"{status}; against: server; neighbours: {found['relation']}"
-        assert upload_claims.claim_text(found) == f"0.2 at δ = 0.02 ({told})"
+        assert claim_text(found) == f"0.2 at δ = 0.02 ({told})"
     statistics = claim("nbafl", clipping="update_clip", keeps_stats=True)
     assert statistics["status"] == "nominal"
-    average = upload_claims.claim_text(claim("dp_fedavg"))
+    average = claim_text(claim("dp_fedavg"))
     assert "at δ = 0.02 (proved; against: outside observer" in average
     assert claim("none") == upload_claims.NOTHING
-    assert upload_claims.claim_text(claim("none")) == "–"
+    assert claim_text(claim("none")) == "–"
 
 
 def test_the_least_noised_upload_is_that_of_any_round_and_ratio() -> None:
@@ -45,28 +46,27 @@ def test_the_least_noised_upload_is_that_of_any_round_and_ratio() -> None:
     assert claim("fedsva")["delta"] == pytest.approx(1.25 * 0.02, rel=1e-5)
 
 
-def with_scores(kept: dict[str, Any]) -> dict[str, Any]:
+def reconstructed(kept: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows that were kept with the scores of every class, of which one is private."""
-    rows = [row | row["classes"][0] for row in kept["mechanisms"]]
-    return kept | {"mechanisms": rows}
+    return [row | row["classes"][0] for row in kept["mechanisms"]]
 
 
 @pytest.mark.hole
 def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
     tables = {
-        "membership": lambda kept: membership.table(kept["rows"]),
-        "acgan_mnist": lambda kept: reconstruction.table(with_scores(kept)),
+        "membership": ("membership", lambda kept: kept["rows"]),
+        "acgan_mnist": ("reconstruction", reconstructed),
         **dict.fromkeys(
             ("gradient_inversion", "gradient_inversion_mnist"),
-            lambda kept: gradient_inversion.table(
-                kept["defences"], kept["mean_image"]["psnr"]
-            ),
+            ("gradient_inversion", lambda kept: [*kept["defences"], {"guess": 1.0}]),
         ),
     }
-    for name, table in tables.items():
+    for name, (template, rows_of) in tables.items():
+        rows = rows_of(json.loads((KEPT / f"{name}.json").read_text()))
+        options = {"before": rows[0], "run": None}
         cells = [
             cell
-            for row in table(json.loads((KEPT / f"{name}.json").read_text()))
+            for row in printed.filled_rows(f"attack_{template}.txt", rows, **options)
             for column, cell in row.items()
             if "ε" in column and cell not in ("–", "")
         ]
