@@ -201,8 +201,8 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
     Attributes:
       arrays: the model.
       last_round: the last that was begun, from 1; 0 before the first.
-      sums: the whole numbers that the clients of each round that was opened sent
-        together.
+      num_sums: rounds that were opened.
+      last_sum: the whole numbers that the clients of the last of them sent together.
     """
 
     def __init__(
@@ -217,7 +217,9 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             initial, initial, {}, num_examples, ratio, 0, None
         )
         self._step = np.float32(grid_step(grid, info.noise_std))
-        self.arrays, self.sums, self.last_round = initial, list[Arrays](), 0
+        self.arrays: Arrays = initial
+        self.last_sum: Arrays = []
+        self.num_sums = self.last_round = 0
         self._policy, settings = policy, policy.training
         self._is_open = False  # a round was begun, and its sum is not here yet
         self._optimizer, self._folder = None, folder
@@ -289,7 +291,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def _move(self, count: int, numbers: Arrays) -> None:
         """Moves the model by the sum of so many clients, in the last round."""
-        self.sums.append(numbers)
+        self.num_sums, self.last_sum = self.num_sums + 1, numbers
         unit = self._step / np.float32(count)
         average = [leaf.astype(np.float32) * unit for leaf in numbers]
         if self._policy.config.uploads_gradient:

@@ -82,7 +82,7 @@ def main(grid: Grid, context: Context) -> None:
         DefaultWorkflow(fit_workflow=workflow)(
             grid, LegacyContext(context, config, strategy)
         )
-    opened = len(strategy.sums)
+    opened = strategy.num_sums
     if strategy.last_round > opened == 0:
         raise RuntimeError("no round opened a sum, so there is no model")
     model = first.trained_model(strategy.arrays, opened)

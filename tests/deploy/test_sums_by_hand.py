@@ -140,8 +140,10 @@ def test_two_rounds_of_secure_sums_are_those_of_a_computation_by_hand(
 
     monkeypatch.setattr(noise, "discrete_gaussian", draw)
     sites = Sites(tmp_path, clients=clients)
-    models = [sites.initial]
-    found = sites.run(rounds=ROUNDS, models=models)
+    rounds: list[Any] = []
+    sites.run(rounds=ROUNDS, models=rounds)
+    sums = [numbers for numbers, _ in rounds]
+    models = [sites.initial, *(model for _, model in rounds)]
 
     batch, counts = int(config.batch_size or 0), np.asarray(data.split.num_train)[0]
     assert counts.max() < batch
@@ -170,12 +172,12 @@ def test_two_rounds_of_secure_sums_are_those_of_a_computation_by_hand(
         for variance, numbers in drawn_now:
             assert 1 <= math.sqrt(variance) * step / std <= 1 + 2e-3  # rounded up
             total += numbers
-        got = np.concatenate([leaf.ravel() for leaf in found.sums[index]])
+        got = np.concatenate([leaf.ravel() for leaf in sums[index]])
         # A clip is less by what float32 may round, and numbers lie between two steps.
         assert np.all(np.abs(got - total) <= CLIENTS + 3e-4 * sizes)
         rate = RATE * (1 + math.cos(math.pi * index / ROUNDS)) / 2
         after = []
-        for place, numbers in enumerate(found.sums[index]):
+        for place, numbers in enumerate(sums[index]):
             moved = -rate * numbers * step / CLIENTS
             velocity[place] = MOMENTUM * velocity[place] + moved
             after.append(received[place] + velocity[place])

@@ -99,8 +99,8 @@ class Sites:
     ) -> SumStrategy:
         """A server of the clients' policy, or of `told`, which keeps its sums.
 
-        The model after each round is added to `models`. Without `kept` the first round
-        is `begins`.
+        The sum and the model after each round are added to `models`. Without `kept` the
+        first round is `begins`.
         """
         clients = SimpleClientManager()
         for node in self.mods:
@@ -118,5 +118,5 @@ class Sites:
             context.state.config_records[MAIN_CONFIGS_RECORD] = record
             SumWorkflow(self.policy)(self, context)  # type: ignore[arg-type]
             if models is not None:
-                models.append(strategy.arrays)
+                models.append((strategy.last_sum, strategy.arrays))
         return strategy
