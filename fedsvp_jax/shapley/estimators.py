@@ -97,40 +97,24 @@ def _train_planned(
     for group in game.plan.groups:
         rows = jnp.asarray(coalition_rows(group.masks, game.plan.num_attributes))
         slots = jnp.asarray([slot(mask) for mask in group.masks], jnp.int32)
-        if game.plan.num_parallel > 1:
-            trained, measured = _side_by_side(game, rows, group, measure)
-            results = results.at[slots].set(measured)
-        else:
-
-            def in_turn(
-                turn: Array,
-                carry: Measured,
-                group: Group = group,
-                rows: Array = rows,
-                slots: Array = slots,
-            ) -> Measured:
-                model = game.train(rows[turn], group)
-                place = carry[1].at[slots[turn]]
-                return model, place.set(measure(rows[turn], model))
-
-            trained, results = jax.lax.fori_loop(
-                0, len(group.masks), in_turn, (trained, results)
-            )
+        trained, measured = _trained(game, rows, group, measure)
+        results = results.at[slots].set(measured)
     return trained, results
 
 
-def _side_by_side(
+def _trained(
     game: Game,
     rows: Array,
     group: Group,
     measure: Callable[[Array, Weights], Array],
 ) -> Measured:
-    """Trains coalitions as stacked models: `(the last model, all that was measured)`.
+    """Trains coalitions: `(the last model, all that was measured)`.
 
-    Chunks of `num_parallel` follow one another. The first is filled up with copies of
-    the first coalition. So the last coalition, whose model may be the local one, ends
-    the last chunk. Memory holds the models, gradients and activations of one chunk of
-    every client that runs beside this one. Lanes whose own steps are done idle.
+    One follows another, or chunks of `num_parallel` stacked models do. The first chunk
+    is filled up with copies of the first coalition. So the last coalition, whose model
+    may be the local one, ends the last chunk. Memory holds the models, gradients and
+    activations of one chunk of every client that runs beside this one. Lanes whose own
+    steps are done idle.
     """
     number = len(rows)
     chunk = min(game.plan.num_parallel, number)
@@ -140,6 +124,9 @@ def _side_by_side(
     def train_and_measure(row: Array) -> Measured:
         trained = game.train(row, group)
         return trained, measure(row, trained)
+
+    if game.plan.num_parallel == 1:
+        return jax.lax.scan(lambda _, row: train_and_measure(row), game.start, rows)
 
     def turn(_: Weights, rows: Array) -> Measured:
         models, measured = lanes.stacked(train_and_measure, rows)
@@ -185,7 +172,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     which is exact for logits that are linear in the parameters, and to second order
     where the members' models are spread alike.
 
-    Memory: (N + 1) v c float32 for v validation examples and c classes.
+    Memory: 2(N + 1) v c float32 at most for v validation examples and c classes.
     """
     num_attributes, validation = game.plan.num_attributes, game.validation
     full = 2**num_attributes - 1
@@ -265,8 +252,7 @@ def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Valu
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     """(m,) U of the trained coalitions less the surrogate's; 0 for an empty row."""
-    number = len(rows)
-    if number == 0:
+    if not len(rows):
         return jnp.zeros((0,))
     of_all = game.plan.groups[-1]
     group = Group(game.batch_size, (), of_all.most_steps)
@@ -276,14 +262,7 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
         difference = utility - surrogate.utility(row)
         return jnp.where(jnp.any(row), difference, 0)
 
-    if game.plan.num_parallel > 1:
-        return _side_by_side(game, rows, group, measure)[1]
-
-    def lack(turn: Array, lacking: Array) -> Array:
-        trained = game.train(rows[turn], group)
-        return lacking.at[turn].set(measure(rows[turn], trained))
-
-    return jax.lax.fori_loop(0, number, lack, jnp.zeros(number))
+    return _trained(game, rows, group, measure)[1]
 
 
 def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> Values:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 from fedsvp_jax.core.structs import Array
+from fedsvp_jax.shapley.coalitions import coalition_rows
 
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
 MOST_DESIGNED = 256  # coalitions of gp's design beyond those that lack one
@@ -160,7 +161,7 @@ def weights(num_attributes: int) -> np.ndarray:
     """
     n = num_attributes
     gain = np.asarray([1 / (n * math.comb(n - 1, size)) for size in range(n)])
-    present = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
+    present = coalition_rows(range(2**n), n)
     size = present.sum(1, keepdims=True)
     return np.where(present, gain[size - 1], -gain[np.minimum(size, n - 1)])
 
