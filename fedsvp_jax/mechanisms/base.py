@@ -294,13 +294,16 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     )
 
 
+def assuming(mechanism: Mechanism, assumption: str, **changes: Any) -> Mechanism:
+    """The mechanism, whose claim rests on this too, with other fields of the claim."""
+    claim = mechanism.claim
+    changes["assumptions"] = f"{claim.assumptions}; {assumption}"
+    return mechanism._replace(claim=claim._replace(**changes))
+
+
 def nominal(mechanism: Mechanism, why: str) -> Mechanism:
     """The mechanism, whose claim is not proved, and says why."""
-    claim = mechanism.claim
-    assumptions = f"{claim.assumptions}; nominal, because {why}"
-    return mechanism._replace(
-        claim=claim._replace(proved=False, assumptions=assumptions)
-    )
+    return assuming(mechanism, f"nominal, because {why}", proved=False)
 
 
 def claim_of(

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import missing_need
 from fedsvp_jax.run import plugin, records
 
 # The settings that a sweep varies, and the flags that list their values.
 _SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
+_FACTS = frozenset(toml_beside(__file__, "assets/provenance.toml")["facts"])
 OF_RUNS = ("client_values", "client_value_models", "client_value_utility")  # alone
 
 
@@ -74,37 +75,6 @@ def recorded_settings(config: Record) -> Record:
         if field.metadata["infinite"] and name in config and config[name] is None
     ]
     return config | dict.fromkeys(infinite, math.inf)
-
-
-# What config.json holds beside settings: facts of the data, the machine and a sweep.
-_FACTS = {
-    "num_train_examples",
-    "num_test_examples",
-    "public_test",
-    "num_classes",
-    "example_shape",
-    "data_fingerprint",
-    "loss",
-    "has_targets",
-    "own_code",
-    "versions",
-    "state_version",
-    "device_kind",
-    "cpu_threads",
-    "cpu_instructions",
-    "xla_flags",
-    "jax_config",
-    "mechanisms",
-    "epsilons",
-    "seeds",
-    "total_epsilons",
-    "cell_chunk_size",
-    "part",
-    "cells",
-    "plugin",
-    "bounds_epsilon",
-    "noise_key",
-}
 
 
 def unknown_settings(config: Record) -> list[str]:

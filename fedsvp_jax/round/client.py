@@ -68,7 +68,7 @@ def client_round(
     work = plan.work.prepare(task)
     update = work.gradient
     if update is None:
-        update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
+        update = optax.tree.sub(work.weights.params, state.params)
     update_l2 = tree.l2_norm(update)
     # The noise's key is made to depend on the update. Else XLA draws before it trains,
     # and holds a copy of the weights meanwhile; it removes an optimization_barrier.

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 
 from fedsvp_jax import shapley
 from fedsvp_jax.core.prng import Stream
-from fedsvp_jax.core.structs import Array, Examples, Rows, Split, Weights, iota
+from fedsvp_jax.core.structs import Array, Weights
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training
-from fedsvp_jax.round.state import Estimation, Task
+from fedsvp_jax.round.state import Estimation, Task, rows_of
 from fedsvp_jax.shapley import estimators
-from fedsvp_jax.shapley.coalitions import EstimationPlan, Group
+from fedsvp_jax.shapley.coalitions import Group
 
 
 def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
@@ -49,7 +49,9 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         kind=plan.utility,
         known_trips=plan.known_trips,
     )
-    attributes, valid = _attributes(examples, split)
+    rows = rows_of(examples, split)
+    attributes = examples.attributes[rows.indices]
+    counts = jnp.zeros(plan.num_attributes, jnp.int32)
 
     def train(coalition: Array, group: Group) -> Weights:
         return local_training.local_update(
@@ -62,7 +64,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
             ),
             rates,
             start,
-            Rows(examples, split.train, valid & coalition[attributes]),
+            rows_of(examples, split, coalition[attributes]),
             local_training.Draws(key),
             lane_axes=at.lane_axes,
         )
@@ -73,7 +75,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         start=start,
         train=train,
         validation=validation,
-        counts=_counts(plan, examples, split),
+        counts=counts.at[attributes].add(rows.member.astype(jnp.int32)),
         empty=validation.utility(start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),
@@ -94,16 +96,3 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         ratio_error=share * errors[plan.private_attribute],
         ratio_margin=share * margins[plan.private_attribute],
     )
-
-
-def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
-    """(m,) int32 the attributes of the client's training rows, and (m,) which count."""
-    valid = iota(len(split.train)) < split.num_train
-    return examples.attributes[split.train], valid
-
-
-def _counts(plan: EstimationPlan, examples: Examples, split: Split) -> Array:
-    """(N,) int32: the client's training examples by attribute."""
-    attributes, valid = _attributes(examples, split)
-    counts = jnp.zeros(plan.num_attributes, jnp.int32)
-    return counts.at[attributes].add(valid.astype(jnp.int32))

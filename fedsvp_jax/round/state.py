@@ -7,7 +7,7 @@ the server's step is one function, which its settings steer:
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
     RoundHook     what is measured on the uploads    client_values.py
-    server step   from the update to the next model  server_step.py
+    server step   from the update to the next model  federated_round.py
 """
 
 import dataclasses
