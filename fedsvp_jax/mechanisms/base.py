@@ -118,7 +118,7 @@ def claimed(noise_multiplier: Array, epsilon: Number, delta: Number) -> UploadNo
         counted_multiplier=multiplier,
         epsilon=jnp.float32(epsilon),
         delta=jnp.float32(delta),
-        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
+        risk_tolerance=jnp.float32(jnp.nan),
     )
 
 
@@ -139,10 +139,10 @@ def noised_upload(
     and `sensitivity` then refer to a step. Nor is any without a key: `noise_l2` is NaN.
     """
     updates, was_clipped = clipped
-    noise_l2 = zero = jnp.zeros((), jnp.float32)
+    noise_l2 = zero = jnp.float32(0)
     if at_upload:
         if key is None:
-            noise_l2 = jnp.full((), jnp.nan, jnp.float32)
+            noise_l2 = jnp.float32(jnp.nan)
         elif grid is None:
             updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
         else:
@@ -194,16 +194,16 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
 
 def nothing_private() -> NoiseInfo:
     """Of an upload that is a function of public data, any number of which is free."""
-    zero = jnp.zeros((), jnp.float32)
+    zero = jnp.float32(0)
     return NoiseInfo(
-        noise_multiplier=jnp.full((), jnp.inf, jnp.float32),
+        noise_multiplier=jnp.float32(jnp.inf),
         noise_std=zero,
         step_noise_std=zero,
         noise_l2=zero,
         sensitivity=zero,
         epsilon=zero,
         delta=zero,
-        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
+        risk_tolerance=jnp.float32(jnp.nan),
         clipped=zero,
     )
 
