@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
 
-_ADAPTIVE = ("adaptive_clip", (True,))
+_ADAPTIVE = "adaptive_clip=True"
 
 
 @flax.struct.dataclass(frozen=True)

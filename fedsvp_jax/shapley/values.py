@@ -54,7 +54,7 @@ class ShapleySettings(Settings):
         "and give it a standard error; 0 leaves the blend as it is.",
         at_least=0,
         at_most=10_000,
-        needs=("shapley", ("additive", "gp")),
+        needs="shapley=additive|gp",
     )
     utility: str = setting(
         "accuracy",
@@ -85,13 +85,13 @@ class ClientValueSettings(Settings):
         "even number, half of them complements; the values are unbiased then.",
         at_least=0,
         at_most=10_000,
-        needs=("client_values", ("additive", "gp")),
+        needs="client_values=additive|gp",
     )
     client_value_utility: str = setting(
         "accuracy",
         "What a coalition's model is worth: accuracy or loss, as --utility.",
         choices=("accuracy", "loss"),
-        needs=("client_values", ("exact", "additive", "gp")),
+        needs="client_values=exact|additive|gp",
     )
 
 
