@@ -8,12 +8,12 @@ import os
 import pathlib
 import tomllib
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-AnyPath: TypeAlias = str | os.PathLike[str]
-Record: TypeAlias = dict[str, Any]  # names and plain values: settings, a row, a summary
+AnyPath = str | os.PathLike[str]
+Record = dict[str, Any]  # names and plain values: settings, a row, a summary
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 

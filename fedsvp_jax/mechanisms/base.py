@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
-Noised: TypeAlias = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns
+Noised = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 

@@ -6,7 +6,7 @@ are matrix products that XLA:CPU runs fast (`convolution`, `products`). All comp
 same up to rounding; `tests/models/test_convolution.py` holds them together.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import flax.linen as nn
 import jax
@@ -16,7 +16,7 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import convolution, grouped, products
 from fedsvp_jax.models.grouped import plain_conv2d
 
-Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
+Kernels = Literal["cpu", "cuda", "tpu"]
 
 
 def conv2d(x: Array, kernel: Array, *, stride: int = 1, kernels: Kernels) -> Array:

@@ -1,7 +1,6 @@
 """One client's part of a round: its work, its noise, its upload."""
 
 import dataclasses
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,7 @@ from fedsvp_jax.round.state import (
 )
 
 # What is added up over the cohort (uploads, statistics), and what is the client's own.
-ClientResult: TypeAlias = tuple[
+ClientResult = tuple[
     tuple[Upload, Params], tuple[MechanismState, ClientMetrics, Weights | None]
 ]
 

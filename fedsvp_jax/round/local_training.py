@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import flax.struct
 import jax
@@ -42,7 +42,7 @@ from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models import adapters
 
 _BLOCK = 32  # examples whose gradients one product adds up
-Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
+Gradient = Literal["mean", "clipped_mean", "per_example"]
 
 
 @dataclasses.dataclass(frozen=True)
