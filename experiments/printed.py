@@ -17,7 +17,7 @@ def filled_rows(
     It is filled with every record, as `row`, and with the values.
     """
     texts = (messages.filled(template, row=record, **values) for record in records)
-    return text_table.parsed(texts)
+    return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
 
 
 def sweep_tables(folder: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""The 95 % interval of a mean and of a share, and tests of many hypotheses at once."""
+"""Student's t: the 95 % interval of a mean, and tests of many hypotheses at once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,6 @@ def half_width(std: Any, count: int) -> Any:
     from scipy import stats
 
     return stats.t.ppf(0.975, count - 1) * std / np.sqrt(count)
-
-
-def wilson(share: float, rows: int) -> tuple[float, float]:
-    """The 95 % interval of a share of right rows (Wilson 1927)."""
-    from scipy import stats
-
-    interval = stats.binomtest(round(share * rows), rows).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def holm_adjusted(p_values: Sequence[float]) -> np.ndarray:

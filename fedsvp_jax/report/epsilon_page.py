@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core import student
 from fedsvp_jax.core.files import Record, write_json
 from fedsvp_jax.report import (
     guarantees,
@@ -66,7 +65,7 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> Record | None:
         ends = (mean, mean)
         if test_rows:
             interval = f"95 % interval of {test_rows} test rows, 1 seed"
-            ends = student.wilson(mean, test_rows)
+            ends = tables.wilson(mean, test_rows)
     return {
         "mean": mean,
         "lower": ends[0],

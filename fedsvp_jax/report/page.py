@@ -18,8 +18,7 @@ import jinja2
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
-from fedsvp_jax.core.student import wilson
-from fedsvp_jax.report import guarantees, labels, provenance, style, text_table
+from fedsvp_jax.report import guarantees, labels, provenance, style, tables, text_table
 from fedsvp_jax.report.plots import Plot
 
 _POLICY = (
@@ -54,7 +53,7 @@ def templates() -> Any:
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,
-        "wilson": lambda share, n: labels.with_interval(share, wilson(share, n)),
+        "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment
 

@@ -4,9 +4,8 @@ No ε covers these rows. Unless they are public, a published score costs their p
 the note of each plot says what it would tell.
 """
 
-from fedsvp_jax.core import student
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import read, style
+from fedsvp_jax.report import read, style, tables
 from fedsvp_jax.report.plots import Plot, Series
 
 _DIAGONAL = Series(
@@ -26,7 +25,7 @@ def plots(run: read.RunFiles) -> list[Plot]:
     roc, bins = scores["roc"], scores["calibration"]
     shares = [part["positive"] / part["rows"] for part in bins]
     ends = [
-        student.wilson(share, part["rows"])
+        tables.wilson(share, part["rows"])
         for share, part in zip(shares, bins, strict=True)
     ]
     calibration = Series(

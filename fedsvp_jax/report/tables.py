@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import student
 from fedsvp_jax.core.files import Record, replace_file
-from fedsvp_jax.report import labels, page, read, text_table
+from fedsvp_jax.report import labels, read, text_table
 from fedsvp_jax.run import records
 
 # The scores of a run by their columns in table.csv; `records.score_summary` has all but
@@ -205,6 +205,14 @@ def mean_std(values: Sequence[float]) -> Spread:
     return statistics.fmean(values), std
 
 
+def wilson(share: float, rows: int) -> tuple[float, float]:
+    """The 95 % interval of a share of right rows (Wilson 1927)."""
+    from scipy import stats
+
+    interval = stats.binomtest(round(share * rows), rows).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
 def present(rows: Sequence[Record], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
     numbers = (read.number(row.get(name)) for row in rows)
@@ -257,10 +265,27 @@ def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
     72.6)`. Columns of dashes are left out.
     """
-    template = page.templates().get_template("cells.txt")
-    results = text_table.parsed(template.render(row=row) for row in rows)
+    cells = []
     costs = labels.spent_columns([vars(row) for row in rows])
-    cells = [row | cost for row, cost in zip(results, costs, strict=True)]
+    for row, cost in zip(rows, costs, strict=True):
+        gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
+        if ends := row.interval("auc"):
+            area += " ({:.3f} to {:.3f})".format(*ends)
+        cells.append(
+            {
+                "mechanism": mechanisms.about(row.mechanism).label,
+                "ε of the run": labels.significant(row.total_epsilon),
+                "ε per upload": labels.significant(
+                    None if row.total_epsilon else row.epsilon
+                ),
+                "accuracy, last 5 %": labels.with_interval(
+                    row.accuracy, row.interval()
+                ),
+                "AUC": area,
+                "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
+                **cost,
+            }
+        )
     names = [name for name in cells[0] if {cell[name] for cell in cells} != {"–"}]
     return [{name: cell[name] for name in names} for cell in cells]
 

@@ -9,7 +9,7 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fedsvp_jax.core.files import printable
 
@@ -58,11 +58,6 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
     escaped = [[_BARE_BAR.sub(r"\|", text) for text in line] for line in lines]
     return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
-
-
-def parsed(texts: Iterable[str]) -> Table:
-    """The rows of a table, each a text with a line `column = cell` for each column."""
-    return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
 
 
 def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
