@@ -32,9 +32,8 @@ class Basis(NamedTuple):
     relation: str  # the neighbouring relation, in words
     proved: bool  # false: the number is nominal
     assumptions: str  # in words
-    view: str = (
-        "server"  # of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed
-    )
+    # Of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed.
+    view: str = "server"
     against_server: bool = True  # false: the server sees more than noised uploads
     client_swap: float | None = None  # as in Clipping
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
