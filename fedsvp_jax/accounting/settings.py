@@ -29,7 +29,7 @@ class PromiseSettings(Settings):
         "rdp",
         "How --total_epsilon is counted.",
         choices=("basic", "rdp", "pld"),
-        needs=("total_epsilon", ()),
+        needs="total_epsilon",
     )
     solve: str = setting(
         "uploads",
@@ -37,5 +37,5 @@ class PromiseSettings(Settings):
         "noise that is set. noise: the least noise with which a client may upload in "
         "every round.",
         choices=("uploads", "noise"),
-        needs=("total_epsilon", ()),
+        needs="total_epsilon",
     )

@@ -12,6 +12,8 @@ from fedsvp_jax.core.settings import (
     setting,
 )
 
+_LINEAR = "|".join(("model=logistic", *FEATURE_MODELS))
+
 
 @dataclasses.dataclass(frozen=True)
 class RoundSettings(Settings):
@@ -44,7 +46,7 @@ class RoundSettings(Settings):
         2,
         "E: epochs of local training per round.",
         at_least=1,
-        needs=("local_steps", (None,)),
+        needs="local_steps=None",
     )
     batch_size: int | None = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
@@ -55,13 +57,13 @@ class RoundSettings(Settings):
         "once per epoch; poisson: every record with probability B/|D|, in secret, "
         "which amplifies privacy against the server too.",
         choices=("shuffled", "poisson"),
-        needs=("clipping", ("per_example",)),
+        needs="clipping=per_example",
     )
     local_steps: int | None = setting(
         None,
         "Local steps per round. Default: as many as --local_epochs epochs have.",
         at_least=1,
-        needs=("batches", ("poisson",)),
+        needs="batches=poisson",
     )
 
 
@@ -83,7 +85,7 @@ class TrainingSettings(Settings):
         "Public shares of the classes, in their order with commas between them: a "
         "linear model starts with biases that predict them. Default: all the same; "
         "--goal takes a schema's.",
-        needs=("model", ("logistic", *FEATURE_MODELS)),
+        needs=_LINEAR,
     )
     class_weights: str | None = setting(
         None,
@@ -97,7 +99,7 @@ class TrainingSettings(Settings):
         "less the label) to norm 1, and the features, with the 1 of the bias, to C, in "
         "the place of their product, the gradient. How much an example is shortened "
         "then hardly depends on its label, and probabilities keep the classes' shares.",
-        needs=("model", ("logistic", *FEATURE_MODELS)),
+        needs=_LINEAR,
     )
     learning_rate: float | None = setting(
         None, "Step size of a client's SGD. Default: 0.1.", above=0
@@ -110,7 +112,7 @@ class TrainingSettings(Settings):
         "Weights of the average of uploads: examples (n_i/n), or uniform (the "
         "authors' public code).",
         choices=("examples", "uniform"),
-        needs=("noise_trust", ("nobody",)),  # sums weigh all clients equally
+        needs="noise_trust=nobody",  # sums weigh all clients equally
     )
     compute_dtype: str = setting(
         "float32",
@@ -162,7 +164,7 @@ class NoiseSettings(Settings):
         "2C/(scale·|D|). For the noise of a paper's clients on fewer examples; what is "
         "claimed is then about clients of the paper's size, and nominal.",
         above=0,
-        needs=("clipping", ("paper",)),
+        needs="clipping=paper",
     )
     relation: str = setting(
         "replace_one",
@@ -172,10 +174,8 @@ class NoiseSettings(Settings):
         "attribute_records: the contribution of one private record). The relation of "
         "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
-        needs=(
-            "clipping",
-            tuple(clip.name for clip in CLIPS.values() if clip.either_relation),
-        ),
+        needs="clipping="
+        + "|".join(clip.name for clip in CLIPS.values() if clip.either_relation),
     )
     noise_trust: str = setting(
         "nobody",
@@ -198,7 +198,7 @@ class NoiseSettings(Settings):
         "b: bits per number of an upload; fewer make the grid coarser.",
         at_least=8,
         at_most=24,
-        needs=("noise_sampler", ("discrete",)),
+        needs="noise_sampler=discrete",
     )
     colluders: int = setting(
         1,
@@ -216,7 +216,7 @@ class NoiseSettings(Settings):
     allow_large_epsilon: bool = setting(
         False,
         "Let the classical calibration run at ε >= 1, without a proof.",
-        needs=("calibration", ("classical",)),
+        needs="calibration=classical",
     )
     contribution_release: str = setting(
         "raw",
@@ -231,7 +231,7 @@ class NoiseSettings(Settings):
         "in float32 cannot tell smaller probabilities apart.",
         above=0,
         at_most=10,
-        needs=("contribution_release", ("laplace", "randomized_response")),
+        needs="contribution_release=laplace|randomized_response",
         traced=True,
     )
 
@@ -275,7 +275,7 @@ class EvaluationSettings(Settings):
         "summary.json (`published_scores`): a count with noise of --total_epsilon. For "
         "runs that hide one record or person. No client trains on a test row, so the ε "
         "of the run stays the same.",
-        needs=("total_epsilon", ()),
+        needs="total_epsilon",
     )
     eval_batch_size: int = setting(
         250, "Examples in one evaluation batch.", at_least=1, at_most=100_000

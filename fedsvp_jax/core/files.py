@@ -8,12 +8,12 @@ import os
 import pathlib
 import tomllib
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-AnyPath: TypeAlias = str | os.PathLike[str]
-Record: TypeAlias = dict[str, Any]  # names and plain values: settings, a row, a summary
+AnyPath = str | os.PathLike[str]
+Record = dict[str, Any]  # names and plain values: settings, a row, a summary
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 
@@ -36,14 +36,17 @@ class WriteError(OSError):
     """A file of a run cannot be written; the message says why, and how to go on."""
 
     def __init__(
-        self, path: pathlib.Path, reason: str, saved: str = "what was saved before"
+        self,
+        path: pathlib.Path,
+        reason: OSError | str,
+        saved: str = "what was saved before",
     ) -> None:
-        super().__init__(
-            f"{path} cannot be written ({reason}); {saved} is kept: mend this, then go "
-            "on with the same command and --resume"
-        )
         self.path = path
-        self.reason = reason
+        self.reason = getattr(reason, "strerror", None) or str(reason)
+        super().__init__(
+            f"{path} cannot be written ({self.reason}); {saved} is kept: mend this, "
+            "then go on with the same command and --resume"
+        )
 
 
 def printable(text: str) -> str:
@@ -75,7 +78,7 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        raise WriteError(path, error.strerror or str(error)) from error
+        raise WriteError(path, error) from error
 
 
 def sync(path: AnyPath) -> None:

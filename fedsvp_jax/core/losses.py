@@ -7,7 +7,6 @@ sensitivity holds under it as under cross-entropy. None of them reads the loss.
 
 import functools
 from collections.abc import Callable
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ import numpy as np
 from fedsvp_jax.core.structs import Array, Examples, Loss, Model
 
 # (output, target) of one example -> () float32; traceable
-ExampleLoss: TypeAlias = Callable[[Array, Array], Array]
+ExampleLoss = Callable[[Array, Array], Array]
 
 
 @functools.cache  # an equal loss is one object, so that programs can be shared

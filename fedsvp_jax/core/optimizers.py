@@ -24,8 +24,6 @@ import optax
 
 from fedsvp_jax.core.settings import Settings, setting
 
-_ADAPTIVE = ("adam", "yogi", "adagrad")
-
 
 @dataclasses.dataclass(frozen=True)
 class ServerSettings(Settings):
@@ -35,7 +33,7 @@ class ServerSettings(Settings):
         "sgd",
         "How the server follows the average update. sgd: FedAvg, or FedAvgM with "
         "--server_momentum; adam: FedAdam; yogi: FedYogi; adagrad: FedAdagrad.",
-        choices=("sgd", *_ADAPTIVE),
+        choices=("sgd", "adam", "yogi", "adagrad"),
     )
     server_learning_rate: float | None = setting(
         None,
@@ -48,27 +46,27 @@ class ServerSettings(Settings):
         "(0: plain averaging).",
         at_least=0,
         below=1,
-        needs=("server_optimizer", ("sgd",)),
+        needs="server_optimizer=sgd",
     )
     server_beta1: float = setting(
         0.9,
         "β1: how slowly the server's mean of the updates forgets.",
         at_least=0,
         below=1,
-        needs=("server_optimizer", ("adam", "yogi")),
+        needs="server_optimizer=adam|yogi",
     )
     server_beta2: float = setting(
         0.99,
         "β2: how slowly the server's mean of the squared updates forgets.",
         at_least=0,
         below=1,
-        needs=("server_optimizer", ("adam", "yogi")),
+        needs="server_optimizer=adam|yogi",
     )
     server_tau: float = setting(
         1e-3,
         "τ: updates far below it are not scaled up; the smaller, the more adaptive.",
         above=0,
-        needs=("server_optimizer", _ADAPTIVE),
+        needs="server_optimizer=adam|yogi|adagrad",
     )
 
 
@@ -95,7 +93,7 @@ class ClientSettings(Settings):
         "Factor from one round's learning rate to the next.",
         above=0,
         at_most=1,
-        needs=("learning_rate_schedule", ("exponential",)),
+        needs="learning_rate_schedule=exponential",
     )
     proximal_mu: float = setting(
         0.0,

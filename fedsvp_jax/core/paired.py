@@ -48,6 +48,12 @@ def _weights(num_present: Array, num_attributes: int) -> Array:
     return jnp.where(in_half, jnp.where(2 * size == total, weight / 2, weight), 0)
 
 
+def random_ranks(key: Array, present: Array) -> Array:
+    """(N,) int32: a random order of the present attributes, the others behind."""
+    draws = jax.random.uniform(key, present.shape)
+    return jnp.argsort(jnp.argsort(jnp.where(present, draws, 2)))
+
+
 def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
     """Random pairs, of which each is drawn with the chance that `correction` takes.
 
@@ -79,8 +85,7 @@ def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
 
     def window(repeat: Array, first: Array, size: Array) -> Array:
         order = jax.random.fold_in(jax.random.fold_in(order_key, size), repeat)
-        draws = jax.random.uniform(order, (num_attributes,))
-        ranks = jnp.argsort(jnp.argsort(jnp.where(present, draws, 2)))
+        ranks = random_ranks(order, present)
         return present & ((ranks - first) % jnp.maximum(num_present, 1) < size)
 
     coalitions = jax.vmap(window)(repeat, first, sizes)

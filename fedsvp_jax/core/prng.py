@@ -16,7 +16,7 @@ order of training are the same for all runs of one seed, so that runs can be com
 import dataclasses
 import enum
 import math
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -72,10 +72,10 @@ class Keys(NamedTuple):
     secret: Array  # of the streams in `HIDING`
 
 
-Digest: TypeAlias = tuple[int, int]  # two words of 32 bits
+Digest = tuple[int, int]  # two words of 32 bits
 
 
-AnyKey: TypeAlias = Array | Keys  # a plain key serves all streams: of a game, of a test
+AnyKey = Array | Keys  # a plain key serves all streams: of a game, of a test
 _Key = TypeVar("_Key", bound=AnyKey)
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
-NEEDS_ESTIMATION = ("contribution_release", ("raw", "laplace", "randomized_response"))
+NEEDS_ESTIMATION = "contribution_release=raw|laplace|randomized_response"
 # Linear layers on features, into which images are turned when they are loaded.
 FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear")
 TABLE_MODELS = ("mlp", "logistic")  # that take vectors as they are
@@ -52,13 +52,16 @@ LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
 }
 
 
+_WORDS = {"None": None, "True": True}  # values of `needs` that are no text
+
+
 def setting(
     default: Any,
     help: str,
     *,
     choices: Sequence[str] | None = None,
     traced: bool = False,
-    needs: tuple[str, tuple[Any, ...]] | None = None,
+    needs: str | None = None,
     infinite: bool = False,
     **limits: float,
 ) -> Any:
@@ -71,19 +74,21 @@ def setting(
       choices: the allowed texts.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
-      needs: another setting, and those of its values with which this one is read. No
-        values: this one is read whenever the other is given and not 0. Otherwise the
-        command line refuses the flag.
+      needs: `other=value|value`: another setting, and those of its values with which
+        this one is read. `other` alone: this one is read whenever the other is given
+        and not 0. Otherwise the command line refuses the flag.
       infinite: whether infinity is allowed too.
       limits: of its numbers: at_least and at_most, or above and below, which are no
         allowed values themselves.
     """
+    other, _, values = (needs or "").partition("=")
+    readers = [_WORDS.get(value, value) for value in values.split("|") if value]
     metadata = {
         "help": help,
         "choices": choices,
         "limits": {LIMITS[name][0]: limit for name, limit in limits.items()},
         "infinite": infinite,
-        "needs": needs,
+        "needs": (other, tuple(readers)) if needs else None,
         "pytree_node": traced,  # read by flax.struct.dataclass
     }
     return dataclasses.field(default=default, metadata=metadata)

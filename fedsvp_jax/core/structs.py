@@ -6,7 +6,7 @@ cohort's size, `N` the number of attributes, `n` the number of examples.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-Array: TypeAlias = jax.Array
-Number: TypeAlias = Array | np.float32 | float  # of shape (), or a plain one
-Params: TypeAlias = Any  # a pytree of float arrays
+Array = jax.Array
+Number = Array | np.float32 | float  # of shape (), or a plain one
+Params = Any  # a pytree of float arrays
 # (outputs (b, ...), targets (b, ...)) -> (b,) float32
-Outputs: TypeAlias = tuple[Array, Params]  # of a batch, and the statistics after it
-Loss: TypeAlias = Callable[[Array, Array], Array]
+Outputs = tuple[Array, Params]  # of a batch, and the statistics after it
+Loss = Callable[[Array, Array], Array]
 cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
 

@@ -5,12 +5,12 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-Names: TypeAlias = tuple[str, ...]  # of classes, categories or clients
-Shape: TypeAlias = tuple[int, ...]
+Names = tuple[str, ...]  # of classes, categories or clients
+Shape = tuple[int, ...]
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:

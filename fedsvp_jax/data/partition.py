@@ -42,19 +42,19 @@ class PartitionSettings(Settings):
         "(digits: 0.1).",
         above=0,
         at_most=1,
-        needs=("partition", ("paper",)),
+        needs="partition=paper",
     )
     dirichlet_alpha: float = setting(
         0.5,
         "Label skew of partition=dirichlet: a smaller value is more skewed.",
         above=0,
-        needs=("partition", ("dirichlet",)),
+        needs="partition=dirichlet",
     )
     shards_per_client: int = setting(
         2,
         "Shards per client (partition=shards).",
         at_least=1,
-        needs=("partition", ("shards",)),
+        needs="partition=shards",
     )
     train_fraction: float = setting(
         0.8,

@@ -6,7 +6,7 @@ from pathlib import Path
 from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, setting
 from fedsvp_jax.data.tables.schema import Schema, read_schema
 
-_TABLE = ("dataset", ("csv",))
+_TABLE = "dataset=csv"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,14 +19,14 @@ class TableSettings(Settings):
         "types, categories, bounds, fill values, classes, label and client column. Of "
         "an npz file, the categories of its columns. Default: what the records tell; "
         "every claim is then nominal.",
-        needs=("dataset", ("csv", "npz")),
+        needs="dataset=csv|npz",
     )
     classes: int | None = setting(
         None,
         "Public number of classes. Default: the largest label + 1; every claim is then "
         "nominal.",
         at_least=2,
-        needs=("dataset", ("npz",)),
+        needs="dataset=npz",
     )
     label_column: str | None = setting(
         None,
@@ -62,7 +62,7 @@ class TableSettings(Settings):
         "published, and who are in no client's rows: a table with the table's "
         "columns of features and classes, or an .npz file with x_test and y_test. "
         "Default: rows of the table itself, whose scores stay with you.",
-        needs=("dataset", ("csv", "npz")),
+        needs="dataset=csv|npz",
     )
 
     @property
@@ -106,5 +106,5 @@ class DataSettings(TableSettings):
         None,
         "Folder that keeps the features of the images, which are computed once for a "
         "data set. Default: fedsvp_jax/features in the user's cache.",
-        needs=("model", FEATURE_MODELS),
+        needs="model=" + "|".join(FEATURE_MODELS),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 from fedsvp_jax.core.prng import Draw, generator
 from fedsvp_jax.core.structs import Array, Split
 
-Sides: TypeAlias = tuple[np.ndarray, np.ndarray]  # for training and for validation
+Sides = tuple[np.ndarray, np.ndarray]  # for training and for validation
 
 
 def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:

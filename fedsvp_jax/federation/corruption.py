@@ -10,6 +10,7 @@ import numpy as np
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Split, iota
 from fedsvp_jax.influence.settings import CorruptionSettings
+from fedsvp_jax.round.local_training import shuffled
 
 # (labels, num_classes, key) -> the wrong labels.
 CORRUPTIONS: dict[str, Callable[[Array, int, Array], Array]] = {
@@ -35,11 +36,7 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
       size: length of the result.
       share: in [0, 1].
     """
-    places = iota(size)
-    in_range = places < count
-    bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
-    order = jnp.argsort(jnp.where(in_range, bits, jnp.uint32(0xFFFFFFFF)))
-    rank = jnp.argsort(order)
+    rank = jnp.argsort(shuffled(key, iota(size) < count))
     num_chosen = jnp.round(share * jnp.float32(count))
     return rank.astype(jnp.float32) < num_chosen
 

@@ -24,7 +24,7 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.common_settings import EvaluationSettings, ExecutionSettings
 from fedsvp_jax.core.prng import Digest
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
-from fedsvp_jax.mechanisms.base import nominal
+from fedsvp_jax.mechanisms.base import assuming, nominal
 from fedsvp_jax.shapley.values import ClientValueSettings
 
 PAIRED = (
@@ -101,10 +101,8 @@ def with_run_claim(
     Args:
       own_code: as `Program.own_code`.
     """
-    claim = mechanism.claim
     if config.client_values != "none":
-        words = f"{claim.assumptions}; {VALUES}"
-        mechanism = mechanism._replace(claim=claim._replace(assumptions=words))
+        mechanism = assuming(mechanism, VALUES)
     if config.paired_noise:
         return nominal(mechanism, PAIRED)
     if own_code and not config.secret_noise:

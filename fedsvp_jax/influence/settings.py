@@ -4,7 +4,7 @@ import dataclasses
 
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 
-_FILTERED = ("influence_filter", ("join",))
+_FILTERED = "influence_filter=join"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ class CorruptionSettings(Settings):
         "published), flipped_pairs (labels of the next class), or one_class (all "
         "labels the same).",
         choices=("random_labels", "flipped_pairs", "one_class"),
-        needs=("corrupted_share", ()),
+        needs="corrupted_share",
     )
     corrupted_share: float = setting(
         0.0, "Share of the clients that are corrupted.", at_least=0, at_most=1
@@ -113,5 +113,5 @@ class CorruptionSettings(Settings):
         "Share of a corrupted client's examples that are bad.",
         at_least=0,
         at_most=1,
-        needs=("corrupted_share", ()),
+        needs="corrupted_share",
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
-Noised: TypeAlias = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns
+Noised = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
@@ -32,9 +32,8 @@ class Basis(NamedTuple):
     relation: str  # the neighbouring relation, in words
     proved: bool  # false: the number is nominal
     assumptions: str  # in words
-    view: str = (
-        "server"  # of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed
-    )
+    # Of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed.
+    view: str = "server"
     against_server: bool = True  # false: the server sees more than noised uploads
     client_swap: float | None = None  # as in Clipping
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
@@ -118,7 +117,7 @@ def claimed(noise_multiplier: Array, epsilon: Number, delta: Number) -> UploadNo
         counted_multiplier=multiplier,
         epsilon=jnp.float32(epsilon),
         delta=jnp.float32(delta),
-        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
+        risk_tolerance=jnp.float32(jnp.nan),
     )
 
 
@@ -139,10 +138,10 @@ def noised_upload(
     and `sensitivity` then refer to a step. Nor is any without a key: `noise_l2` is NaN.
     """
     updates, was_clipped = clipped
-    noise_l2 = zero = jnp.zeros((), jnp.float32)
+    noise_l2 = zero = jnp.float32(0)
     if at_upload:
         if key is None:
-            noise_l2 = jnp.full((), jnp.nan, jnp.float32)
+            noise_l2 = jnp.float32(jnp.nan)
         elif grid is None:
             updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
         else:
@@ -194,16 +193,16 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
 
 def nothing_private() -> NoiseInfo:
     """Of an upload that is a function of public data, any number of which is free."""
-    zero = jnp.zeros((), jnp.float32)
+    zero = jnp.float32(0)
     return NoiseInfo(
-        noise_multiplier=jnp.full((), jnp.inf, jnp.float32),
+        noise_multiplier=jnp.float32(jnp.inf),
         noise_std=zero,
         step_noise_std=zero,
         noise_l2=zero,
         sensitivity=zero,
         epsilon=zero,
         delta=zero,
-        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
+        risk_tolerance=jnp.float32(jnp.nan),
         clipped=zero,
     )
 
@@ -294,13 +293,16 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     )
 
 
+def assuming(mechanism: Mechanism, assumption: str, **changes: Any) -> Mechanism:
+    """The mechanism, whose claim rests on this too, with other fields of the claim."""
+    claim = mechanism.claim
+    changes["assumptions"] = f"{claim.assumptions}; {assumption}"
+    return mechanism._replace(claim=claim._replace(**changes))
+
+
 def nominal(mechanism: Mechanism, why: str) -> Mechanism:
     """The mechanism, whose claim is not proved, and says why."""
-    claim = mechanism.claim
-    assumptions = f"{claim.assumptions}; nominal, because {why}"
-    return mechanism._replace(
-        claim=claim._replace(proved=False, assumptions=assumptions)
-    )
+    return assuming(mechanism, f"nominal, because {why}", proved=False)
 
 
 def claim_of(

@@ -67,7 +67,7 @@ class Clipping(NamedTuple):
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
     """The identity, with `clipped` 0."""
     del params
-    return updates, jnp.zeros((), jnp.float32)
+    return updates, jnp.float32(0)
 
 
 def clip_weights(

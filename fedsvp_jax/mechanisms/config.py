@@ -11,7 +11,7 @@ from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Number
 
-_READ = ("clipping", ("attribute_records",))
+_READ = "clipping=attribute_records"
 
 
 @dataclasses.dataclass(frozen=True)

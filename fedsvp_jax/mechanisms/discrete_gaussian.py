@@ -20,14 +20,13 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
 
 # number -> (number,) uint64, independent and uniform
-Words: TypeAlias = Callable[[int], np.ndarray]
+Words = Callable[[int], np.ndarray]
 # (a, m): (n,) uint64 and a whole number; a fraction a/m of [0, 1] for each of n draws
-Fractions: TypeAlias = tuple[np.ndarray, int]
+Fractions = tuple[np.ndarray, int]
 
 LARGEST_VARIANCE = 2**52  # of the noise, in steps²: all products then fit 64 bits
 _MOST_SCALES = 256  # |x| beyond this many σ is drawn again: less than e^−32000

@@ -13,10 +13,8 @@ so every adversary's ε is the server's (`Account.counted`).
 
 import dataclasses
 
-import jax.numpy as jnp
-
 from fedsvp_jax.core.structs import NoiseInfo
-from fedsvp_jax.mechanisms.base import Mechanism, counted_by
+from fedsvp_jax.mechanisms.base import Mechanism, assuming, counted_by
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
 
@@ -51,16 +49,12 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
         mechanism = counted_by(mechanism, count)
         if config.noise_trust == "nobody":
             grid_uploads = "other clients' noise is not counted; " + grid_uploads
-    return mechanism._replace(
-        claim=mechanism.claim._replace(
-            any_epsilon=True,
-            concentrated=True,
-            assumptions=(
-                f"{mechanism.claim.assumptions}; {grid_uploads} of a grid modulo "
-                f"2^{config.noise_bits}, with exact discrete Gaussian noise"
-            ),
-        ),
-        most_epsilon=concentrated_epsilon(
-            jnp.float32(mechanism.least_multiplier), config.delta
-        ),
+    return assuming(
+        mechanism,
+        f"{grid_uploads} of a grid modulo 2^{config.noise_bits}, with exact discrete "
+        "Gaussian noise",
+        any_epsilon=True,
+        concentrated=True,
+    )._replace(
+        most_epsilon=concentrated_epsilon(mechanism.least_multiplier, config.delta)
     )

@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
 
-_ADAPTIVE = ("adaptive_clip", (True,))
+_ADAPTIVE = "adaptive_clip=True"
 
 
 @flax.struct.dataclass(frozen=True)
@@ -213,8 +213,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         del before
         uploads = base.num_uploads(valid)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
-        count_noise = jnp.float32(settings.count_noise_std)
-        count_noise = count_noise * prng.normal(key, 1)[0]
+        count_noise = jnp.float32(settings.count_noise_std) * prng.normal(key, 1)[0]
         clip = adapted_clip(
             state.shared["clip"],
             (within + count_noise) / uploads,

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from fedsvp_jax.core.structs import Array, Number, Params
-from fedsvp_jax.core.tree import cut
 from fedsvp_jax.mechanisms import discrete_gaussian
 
 _TAILS = 8.0  # standard deviations of the noise that the sum has room for
@@ -72,7 +72,7 @@ def add_discrete_noise(
       The tree in float32, multiples of γ in [−2^(b−1)γ, 2^(b−1)γ), and the noise's L2
       norm, () float32. NaN both where the tree holds a number that is not finite.
     """
-    vector = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
+    vector, in_leaves = ravel_pytree(tree)
     std = jnp.float32(std)
     step = grid_step(grid, std)
     distance = jnp.float32(0)
@@ -94,13 +94,7 @@ def add_discrete_noise(
         vmap_method="broadcast_all",
     )
     numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, steps.astype(jnp.float32) * step)
-    return cut(numbers, tree), noise_l2
-
-
-def _on_host(*arguments: Array) -> tuple[np.ndarray, np.ndarray]:
-    """`_noised` of each of the clients that are side by side."""
-    noised = np.vectorize(_noised, signature="(d),(k),(),(),(),(),()->(d),()")
-    return noised(*arguments)
+    return in_leaves(numbers), noise_l2
 
 
 def _noised(
@@ -128,6 +122,10 @@ def _noised(
     length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
     residues = discrete_gaussian.wrapped(steps + noise, int(bits)).astype(np.int32)
     return residues, np.float32(length)
+
+
+# Of each of the clients that are side by side.
+_on_host = np.vectorize(_noised, signature="(d),(k),(),(),(),(),()->(d),()")
 
 
 def on_grid(

@@ -14,8 +14,6 @@ were in the sum, fewer ones with less noise.
 
 import dataclasses
 
-import jax.numpy as jnp
-
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import base, calibration, clipping, subsampling
 from fedsvp_jax.mechanisms.config import MechanismConfig
@@ -63,20 +61,17 @@ def shared(
             epsilon=calibration.concentrated_epsilon(info.noise_multiplier, info.delta),
         )
 
-    return base.counted_by(mechanism, count)._replace(
+    return base.assuming(
+        base.counted_by(mechanism, count),
+        "secure aggregation shows the sum of a cohort alone; equal weights; every one "
+        "of its clients adds its share of the noise, z·Δ/√("
+        f"{config.cohort_size} - {config.colluders}); clients that drop out and those "
+        f"that collude are together at most {config.colluders}",
+        view="colluders",
+        any_epsilon=True,
+    )._replace(
         uniform_weights=True,
-        claim=mechanism.claim._replace(
-            view="colluders",
-            any_epsilon=True,
-            assumptions=(
-                f"{mechanism.claim.assumptions}; secure aggregation shows the sum of a "
-                "cohort alone; equal weights; every one of its clients adds its share "
-                f"of the noise, z·Δ/√({config.cohort_size} - {config.colluders}); "
-                "clients that drop out and those that collude are together at most "
-                f"{config.colluders}"
-            ),
-        ),
         most_epsilon=calibration.concentrated_epsilon(
-            jnp.float32(mechanism.least_multiplier), mechanism.most_delta
+            mechanism.least_multiplier, mechanism.most_delta
         ),
     )

@@ -33,7 +33,7 @@ def weighted(upload: Params, weight: Array) -> Params:
     def part(leaf: Array) -> Array:
         is_residue = leaf.dtype == jnp.uint32
         scaled = leaf if is_residue else leaf * weight.astype(leaf.dtype)
-        return jnp.where(weight > 0, scaled, jnp.zeros((), leaf.dtype))
+        return jnp.where(weight > 0, scaled, 0)
 
     return jax.tree.map(part, upload)
 
@@ -59,7 +59,5 @@ def optimizer_step(
     optimizer = optimizers.server_optimizer(settings)
     with jax.numpy_dtype_promotion("standard"):  # optax raises floats to a count
         updates, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
-    step = jax.tree.map(
-        lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), updates
-    )
+    step = jax.tree.map(lambda new: jnp.where(anyone, new, 0), updates)
     return step, where(anyone, after, state)

@@ -6,7 +6,7 @@ are matrix products that XLA:CPU runs fast (`convolution`, `products`). All comp
 same up to rounding; `tests/models/test_convolution.py` holds them together.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import flax.linen as nn
 import jax
@@ -16,7 +16,7 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import convolution, grouped, products
 from fedsvp_jax.models.grouped import plain_conv2d
 
-Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
+Kernels = Literal["cpu", "cuda", "tpu"]
 
 
 def conv2d(x: Array, kernel: Array, *, stride: int = 1, kernels: Kernels) -> Array:
@@ -85,7 +85,7 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array]:
     batch, rows, columns, channels = gradient.shape
     corner = jnp.arange(4, dtype=jnp.int8).reshape(1, 1, 2, 1, 2, 1)
     hit = winner[:, :, None, :, None] == corner
-    full = jnp.where(hit, gradient[:, :, None, :, None], jnp.zeros((), gradient.dtype))
+    full = jnp.where(hit, gradient[:, :, None, :, None], 0)
     full = full.reshape(batch, 2 * rows, 2 * columns, channels)
     edges = ((0, like.shape[1] % 2), (0, like.shape[2] % 2))
     return (jnp.pad(full, ((0, 0), *edges, (0, 0))),)

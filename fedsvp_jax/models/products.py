@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,8 @@ from jax import lax
 
 from fedsvp_jax.core.structs import Array
 
-Pair: TypeAlias = tuple[int, int]
-Pads: TypeAlias = tuple[Pair, Pair]  # zeros around height and width
+Pair = tuple[int, int]
+Pads = tuple[Pair, Pair]  # zeros around height and width
 
 
 def border(kernel: Array) -> Pads:

@@ -9,14 +9,14 @@ import itertools
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
-Runs: TypeAlias = Sequence[Sequence[Record]]  # rows by seed
+Runs = Sequence[Sequence[Record]]  # rows by seed
 _WIDE = 20.0  # ε further apart are drawn on a logarithmic axis
 _SPENT = "rdp"  # the accounting that every row has; PLD takes ten times as long
 

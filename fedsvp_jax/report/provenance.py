@@ -1,7 +1,6 @@
 """Where a result came from: settings, versions, hashes and the command to repeat it."""
 
 import dataclasses
-import itertools
 import json
 import math
 import shlex
@@ -15,6 +14,7 @@ from fedsvp_jax.run import plugin, records
 
 # The settings that a sweep varies, and the flags that list their values.
 _SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
+_FACTS = frozenset(toml_beside(__file__, "assets/provenance.toml")["facts"])
 OF_RUNS = ("client_values", "client_value_models", "client_value_utility")  # alone
 
 
@@ -74,10 +74,6 @@ def recorded_settings(config: Record) -> Record:
         if field.metadata["infinite"] and name in config and config[name] is None
     ]
     return config | dict.fromkeys(infinite, math.inf)
-
-
-# What config.json holds beside settings: facts of the data, the machine and a sweep.
-_FACTS = {*itertools.chain(*toml_beside(__file__, "assets/facts.toml").values())}
 
 
 def unknown_settings(config: Record) -> list[str]:

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from fedsvp_jax.core.files import AnyPath, Record
 from fedsvp_jax.run.records import diverged, score_summary
@@ -114,7 +114,7 @@ def read_sweep(sweep_dir: AnyPath) -> SweepFiles:
     )
 
 
-Files: TypeAlias = RunFiles | SweepFiles
+Files = RunFiles | SweepFiles
 
 
 def read_folder(folder: AnyPath) -> Files:

@@ -22,7 +22,7 @@ import operator
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import student
@@ -40,9 +40,9 @@ SCORES = {
     "auc": "auc",
 }
 
-Rows: TypeAlias = Sequence[Record]
-Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
-BySeed: TypeAlias = dict[int, list[Record]]
+Rows = Sequence[Record]
+Spread = tuple[float | None, float | None]  # mean and std over seeds
+BySeed = dict[int, list[Record]]
 
 
 class Group(NamedTuple):

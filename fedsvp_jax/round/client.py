@@ -1,7 +1,6 @@
 """One client's part of a round: its work, its noise, its upload."""
 
 import dataclasses
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,7 @@ from fedsvp_jax.round.state import (
 )
 
 # What is added up over the cohort (uploads, statistics), and what is the client's own.
-ClientResult: TypeAlias = tuple[
+ClientResult = tuple[
     tuple[Upload, Params], tuple[MechanismState, ClientMetrics, Weights | None]
 ]
 
@@ -68,7 +67,7 @@ def client_round(
     work = plan.work.prepare(task)
     update = work.gradient
     if update is None:
-        update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
+        update = optax.tree.sub(work.weights.params, state.params)
     update_l2 = tree.l2_norm(update)
     # The noise's key is made to depend on the update. Else XLA draws before it trains,
     # and holds a copy of the weights meanwhile; it removes an optimization_barrier.

@@ -85,7 +85,7 @@ def client_values(
 
     def mean(leaf: Array, weights: Array) -> Array:
         shape = (-1, *(1,) * (leaf.ndim - 1))
-        masked = jnp.where(present.reshape(shape), leaf, jnp.zeros((), leaf.dtype))
+        masked = jnp.where(present.reshape(shape), leaf, 0)
         exactly = jax.lax.Precision.HIGHEST
         return jnp.tensordot(weights.astype(leaf.dtype), masked, 1, precision=exactly)
 

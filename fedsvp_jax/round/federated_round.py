@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng, tree
-from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Params, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
@@ -23,7 +23,6 @@ from fedsvp_jax.round import private_query, round_score
 from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.client import ClientResult, client_round
 from fedsvp_jax.round.client_work import GRADIENT
-from fedsvp_jax.round.server_step import server_step
 from fedsvp_jax.round.state import (
     Cell,
     Data,
@@ -123,21 +122,27 @@ def federated_round(
             _check_fields(plan, hook, fields)
             measured |= fields
 
-        # The server's step, and the score of its model.
+        # The server's step: its optimiser, then the mechanism's own part. A round
+        # without clients leaves the model, and what the server remembers, as they are.
         places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
-        next_state = server_step(
-            mechanism,
-            state,
-            upload.update,
-            stats,
-            optimize=optimize,
-            memory=state.mechanism.updated(places, memories),
-            infos=infos,
-            valid=valid,
-            key=key,
-            round_num=round_num,
-        )
-        broadcast = next_state.weights
+        memory = state.mechanism.updated(places, memories)
+        step, optimizer = optimize(upload.update)
+        params = optax.apply_updates(state.params, step)
+        stats = tree.where(anyone, stats, state.stats)
+        if mechanism.server is not None:
+            served = mechanism.server(
+                params,
+                state.params,
+                memory,
+                key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
+                round_num=round_num,
+                infos=infos,
+                valid=valid,
+            )
+            params, memory = tree.where(anyone, served, (params, memory))
+
+        # The score of the next model.
+        broadcast = Weights(params, stats)
         score = round_score.of_round(
             model, plan, cell, broadcast, data, round_num, devices
         )
@@ -149,8 +154,12 @@ def federated_round(
         cost = cell.allowance.costs[round_num]
         return (
             dataclasses.replace(
-                next_state,
+                state,
+                params=params,
+                stats=stats,
+                mechanism=memory,
                 answer=upload.answer,
+                optimizer=optimizer,
                 spent=state.spent.at[places].add(cost, mode="drop"),
             ),
             RoundMetrics(

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import flax.struct
 import jax
@@ -42,7 +42,7 @@ from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models import adapters
 
 _BLOCK = 32  # examples whose gradients one product adds up
-Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
+Gradient = Literal["mean", "clipped_mean", "per_example"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,16 +303,15 @@ def _batches(
     """The batch of a step, by its number: positions, row numbers and weights."""
     places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
-        draw_batch = partial(
-            poisson_batch,
-            member=member,
-            batch_size=batch_size,
-            places=places,
-            persons=persons,
-        )
 
         def poisson(number: Array) -> tuple[Array, Array, Array]:
-            position, weights = draw_batch(_of_step(draws, number, prng.Stream.BATCH))
+            position, weights = poisson_batch(
+                _of_step(draws, number, prng.Stream.BATCH),
+                member,
+                batch_size=batch_size,
+                places=places,
+                persons=persons,
+            )
             return position, indices[position], weights
 
         return poisson
@@ -409,8 +408,7 @@ def clipped_gradient(
     model = _trainee(model, recipe)
     places = iota(len(rows.indices))
     weights = rows.member.astype(jnp.float32)
-    chosen = rows.indices[places]
-    batch = _batch(recipe, rows.examples, places, chosen, weights, key)
+    batch = _batch(recipe, rows.examples, places, rows.indices, weights, key)
     gradient = _clipped_mean(model, recipe)(
         broadcast, batch, rates.l2_norm_clip, batch_size
     )
@@ -488,7 +486,7 @@ def local_update(
                 start.params,
             )
         if drift is not None:
-            gradient = jax.tree.map(jnp.add, gradient, drift)
+            gradient = optax.tree.add(gradient, drift)
         updates, optimizer_new = optimizer.update(
             gradient, optimizer_state, weights_now
         )

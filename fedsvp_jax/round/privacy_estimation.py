@@ -11,10 +11,10 @@ import jax.numpy as jnp
 
 from fedsvp_jax import shapley
 from fedsvp_jax.core.prng import Stream
-from fedsvp_jax.core.structs import Array, Rows, Weights, iota
+from fedsvp_jax.core.structs import Array, Weights
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training
-from fedsvp_jax.round.state import Estimation, Task
+from fedsvp_jax.round.state import Estimation, Task, rows_of
 from fedsvp_jax.shapley import estimators
 from fedsvp_jax.shapley.coalitions import Group
 
@@ -49,8 +49,8 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         kind=plan.utility,
         known_trips=plan.known_trips,
     )
-    attributes = examples.attributes[split.train]
-    valid = iota(len(attributes)) < split.num_train
+    rows = rows_of(examples, split)
+    attributes = examples.attributes[rows.indices]
     counts = jnp.zeros(plan.num_attributes, jnp.int32)
 
     def train(coalition: Array, group: Group) -> Weights:
@@ -64,7 +64,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
             ),
             rates,
             start,
-            Rows(examples, split.train, valid & coalition[attributes]),
+            rows_of(examples, split, coalition[attributes]),
             local_training.Draws(key),
             lane_axes=at.lane_axes,
         )
@@ -75,7 +75,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         start=start,
         train=train,
         validation=validation,
-        counts=counts.at[attributes].add(valid.astype(jnp.int32)),
+        counts=counts.at[attributes].add(rows.member.astype(jnp.int32)),
         empty=validation.utility(start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),

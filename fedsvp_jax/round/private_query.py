@@ -17,7 +17,7 @@ records of P. So only g differs, by at most 2C/|P| (docs/appendix, P13). A gradi
 P is taken in evaluation mode: no dropout, and the broadcast statistics.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,9 +29,9 @@ from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models.evaluation import outputs_for
 
 # The part of a leaf that a query is about: all, nothing, or some rows (outputs).
-Part: TypeAlias = bool | tuple[int, ...]
-QueryParts: TypeAlias = tuple[Part, ...]  # by leaf; () without a query
-_Sums: TypeAlias = tuple[list[Array], list[Array]]  # totals, and what they lost
+Part = bool | tuple[int, ...]
+QueryParts = tuple[Part, ...]  # by leaf; () without a query
+_Sums = tuple[list[Array], list[Array]]  # totals, and what they lost
 
 _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
 

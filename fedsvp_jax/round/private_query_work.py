@@ -40,7 +40,7 @@ def private_query_client(task: Task) -> LocalWork:
         query_parts,
         weight=settings.private_weight,
     )
-    ratio = jnp.ones((), jnp.float32) if guided is None else guided.ratio
+    ratio = jnp.float32(1) if guided is None else guided.ratio
     trained = trained_weights(
         dataclasses.replace(task, model=trainee), ratio, members=public, drift=drift
     )

@@ -7,13 +7,13 @@ the server's step is one function, which its settings steer:
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
     RoundHook     what is measured on the uploads    client_values.py
-    server step   from the update to the next model  server_step.py
+    server step   from the update to the next model  federated_round.py
 """
 
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import flax.struct
 import jax.numpy as jnp
@@ -55,11 +55,11 @@ class CohortRows(NamedTuple):
 
 # (plan, cell, state, round_num) -> the clients of the round, which settings, the seed
 # and what clients have spent decide.
-Cohorts: TypeAlias = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
+Cohorts = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
 
 
 # What leaves a client, the mechanism's memory after it, and what the noise was.
-Release: TypeAlias = tuple[Upload, MechanismState, NoiseInfo]
+Release = tuple[Upload, MechanismState, NoiseInfo]
 
 
 class ClientWork(NamedTuple):
@@ -121,7 +121,7 @@ class Uploads(NamedTuple):
 # Measures a round's uploads: (K,) arrays by name, fields of the clients' rows. What it
 # returns is written and changes nothing. A hook is a frozen dataclass or a function: it
 # is a part of the compiled program.
-RoundHook: TypeAlias = Callable[[Model, Uploads], dict[str, Array]]
+RoundHook = Callable[[Model, Uploads], dict[str, Array]]
 
 
 @dataclasses.dataclass(frozen=True)

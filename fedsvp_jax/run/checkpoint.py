@@ -56,7 +56,7 @@ class Checkpointer:
         try:
             make_folder(self._folder)
         except OSError as error:
-            raise WriteError(file, error.strerror or str(error)) from error
+            raise WriteError(file, error) from error
         replace_file(file, self._sum(content, round_num) + b"\n", content)
         self._intact = [*self._intact, round_num][-_KEPT:]
         for old in self.rounds():

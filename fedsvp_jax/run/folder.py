@@ -229,7 +229,7 @@ class RunFolder:
                     os.truncate(path, before)
                     raise
         except OSError as error:
-            raise WriteError(path, error.strerror or str(error)) from error
+            raise WriteError(path, error) from error
         return sum(map(zlib.crc32, lines))
 
     def keep_rounds(

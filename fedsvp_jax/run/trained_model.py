@@ -224,8 +224,7 @@ def _weights(
         settings["model"], num_classes=settings["num_classes"]
     )
     example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
-    params, stats = model.shapes(example)
-    shapes = {"params": params, "stats": stats}
+    shapes = model.shapes(example)._asdict()
     values = {name: saved.get(name, {}) for name in shapes}
     try:
         tree = cell_of(serialization.from_state_dict(shapes, values), 0)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ class Group(NamedTuple):
     most_steps: int | None = None  # of any client; None: known only as it runs
 
 
-Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
+Groups = tuple[Group, ...]  # the full coalition comes last
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import shapley
+from fedsvp_jax.core.paired import random_ranks
 from fedsvp_jax.core.structs import Array, Number
+from fedsvp_jax.shapley.coalitions import coalition_rows
 
 LENGTH, NUGGET = 0.5, 0.01
 DEVIATIONS = 3.0  # of a 95 % interval; 1.96 if the process were the games' own
@@ -64,7 +66,7 @@ class Prior(NamedTuple):
 def _candidates(number: int) -> np.ndarray:
     """(c, n) bool: all coalitions, or those that lack one and 256 random ones."""
     if number <= shapley.MAX_EXACT:
-        return np.arange(2**number)[:, None] >> np.arange(number) & 1 == 1
+        return coalition_rows(range(2**number), number)
     draw = np.random.default_rng(number)
     sizes = draw.integers(2, number - 1, shapley.MOST_DESIGNED // 2)
     some = [draw.permutation(number) < size for size in sizes]
@@ -173,9 +175,7 @@ def design(number: int, trainings: int) -> Design:
 
 
 def _ranks(key: Array, present: Array) -> Array:
-    """(N,) int32: a random order of the present attributes, the others behind."""
-    draws = jax.random.uniform(jax.random.fold_in(key, 0), present.shape)
-    return jnp.argsort(jnp.argsort(jnp.where(present, draws, 2)))
+    return random_ranks(jax.random.fold_in(key, 0), present)
 
 
 def rows(key: Array, present: Array, trainings: int) -> Array:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 from fedsvp_jax.core.structs import Array
+from fedsvp_jax.shapley.coalitions import coalition_rows
 
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
 MOST_DESIGNED = 256  # coalitions of gp's design beyond those that lack one
@@ -53,7 +54,7 @@ class ShapleySettings(Settings):
         "and give it a standard error; 0 leaves the blend as it is.",
         at_least=0,
         at_most=10_000,
-        needs=("shapley", ("additive", "gp")),
+        needs="shapley=additive|gp",
     )
     utility: str = setting(
         "accuracy",
@@ -84,13 +85,13 @@ class ClientValueSettings(Settings):
         "even number, half of them complements; the values are unbiased then.",
         at_least=0,
         at_most=10_000,
-        needs=("client_values", ("additive", "gp")),
+        needs="client_values=additive|gp",
     )
     client_value_utility: str = setting(
         "accuracy",
         "What a coalition's model is worth: accuracy or loss, as --utility.",
         choices=("accuracy", "loss"),
-        needs=("client_values", ("exact", "additive", "gp")),
+        needs="client_values=exact|additive|gp",
     )
 
 
@@ -160,7 +161,7 @@ def weights(num_attributes: int) -> np.ndarray:
     """
     n = num_attributes
     gain = np.asarray([1 / (n * math.comb(n - 1, size)) for size in range(n)])
-    present = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
+    present = coalition_rows(range(2**n), n)
     size = present.sum(1, keepdims=True)
     return np.where(present, gain[size - 1], -gain[np.minimum(size, n - 1)])
 

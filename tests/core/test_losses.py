@@ -19,7 +19,7 @@ from fedsvp_jax.core.structs import Examples, Model, Rows, Weights
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models import evaluation, from_linen
-from fedsvp_jax.models.linear import Linear, gradient_scale
+from fedsvp_jax.models.networks import Linear, gradient_scale
 from fedsvp_jax.round import local_training
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)

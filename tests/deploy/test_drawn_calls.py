@@ -19,7 +19,7 @@ from fedsvp_jax.deploy.answer import charge
 from fedsvp_jax.deploy.state import new_state
 from fedsvp_jax.round import client_work
 
-RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")
+RELEASES = (*NEEDS_ESTIMATION.partition("=")[2].split("|"), "worst_case")
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 GUIDED = [name for name in NOISY if make(name).needs_contribution]
 FIXED = ("nbafl", "time_varying", "dpa", "gaussian")
