@@ -59,8 +59,7 @@ def early_value(arguments: Sequence[str], flag: str) -> str | None:
     early = flags.FlagValues()
     flags.DEFINE_string(flag, None, "", flag_values=early)
     early(arguments, known_only=True)
-    value: str | None = early[flag].value
-    return value
+    return early[flag].value
 
 
 def read(path: Path, flag_names: Collection[str]) -> dict[str, str]:

@@ -86,8 +86,7 @@ def _templates() -> Any:
 
 def filled(template: str, **values: Any) -> str:
     """The text of a file of templates/ with these values."""
-    text: str = _templates().get_template(template).render(values)
-    return text
+    return _templates().get_template(template).render(values)
 
 
 class Lines(std_logging.Formatter):

@@ -106,8 +106,7 @@ def key_of(words: Array) -> Array:
 
 def round_key(root: _Key, round_num: Array | int) -> _Key:
     """The key, or the pair of keys, of one round (rounds count from 0)."""
-    folded: _Key = jax.tree.map(lambda key: jax.random.fold_in(key, round_num), root)
-    return folded
+    return jax.tree.map(lambda key: jax.random.fold_in(key, round_num), root)
 
 
 def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array:

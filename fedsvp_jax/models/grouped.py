@@ -42,8 +42,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
 
     def image_gradient(x: Array, kernel: Array, gradient: Array) -> Array:
         by_image = jax.linear_transpose(lambda x: plain(x, kernel), x)
-        of_image: Array = by_image(gradient)[0]
-        return of_image
+        return by_image(gradient)[0]
 
     def of_groups(x: Array, gradient: Array, groups: int) -> Array:
         shape = *kernel.shape[:2], x.shape[-1] // groups, gradient.shape[-1]
@@ -51,8 +50,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
             lambda kernel: plain(x, kernel, groups=groups),
             jax.ShapeDtypeStruct(shape, x.dtype),
         )
-        of_kernel: Array = by_kernel(gradient)[0]
-        return of_kernel
+        return by_kernel(gradient)[0]
 
     @custom_vmap
     def of_one(x: Array, gradient: Array) -> Array:

@@ -45,8 +45,7 @@ def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:
     """
     if kernels != "tpu":
         return one_pass_pool(x)
-    pooled: Array = nn.max_pool(x, (2, 2), (2, 2))
-    return pooled
+    return nn.max_pool(x, (2, 2), (2, 2))
 
 
 def matmul(x: Array, kernel: Array, *, kernels: Kernels) -> Array:

@@ -67,5 +67,4 @@ def sentences(folder: Path, summary: Record) -> list[str]:
 
 def _content(path: Path) -> Record:
     """The object in a JSON file; {} where there is none."""
-    content: Record = read_json(path) if path.is_file() else {}
-    return content
+    return read_json(path) if path.is_file() else {}

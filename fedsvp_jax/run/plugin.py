@@ -44,8 +44,8 @@ def load(path: str) -> None:
 def missing(config: Record) -> str | None:
     """The file of --plugin that a config.json names, where its mechanism is unknown."""
     names = config.get("mechanisms") or [config.get("mechanism")]
-    plugin: str | None = config.get("plugin")
-    return None if {*map(str, names)} <= {*mechanisms.mechanism_names()} else plugin
+    is_known = {*map(str, names)} <= {*mechanisms.mechanism_names()}
+    return None if is_known else config.get("plugin")
 
 
 def config_class() -> type[ExperimentConfig]:

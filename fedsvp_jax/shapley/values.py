@@ -207,8 +207,7 @@ def exact_shapley(utilities: Array | np.ndarray) -> Array:
         )
     table = xp.asarray(weights(num_attributes), utilities.dtype)
     with jax.default_matmul_precision("highest"):
-        values: Array = xp.matmul(utilities, table)
-    return values
+        return xp.matmul(utilities, table)
 
 
 class SampledValues(NamedTuple):
