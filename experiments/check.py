@@ -22,18 +22,8 @@ from absl import flags
 
 from . import command, messages
 
-_ROUNDS = flags.DEFINE_integer(
-    "rounds", None, "Rounds that a client takes part in.", lower_bound=1
-)
-_EPSILON = flags.DEFINE_float(
-    "epsilon", None, "Stated ε of the whole run, besides what the file states."
-)
-_DELTA = flags.DEFINE_float(
-    "delta", None, "δ of all rows. Default: the stated one, else 1e-5."
-)
-_PARAMETERS = flags.DEFINE_integer(
-    "parameters", None, "Numbers in the model, with flare.", lower_bound=1
-)
+for define in command.flags_of("check"):
+    define()
 
 
 def main(arguments: list[str]) -> None:
@@ -41,7 +31,7 @@ def main(arguments: list[str]) -> None:
     from fedsvp_jax import check
 
     readers: dict[str, Callable[[pathlib.Path], Any]] = {
-        "flare": functools.partial(check.flare.read, parameters=_PARAMETERS.value),
+        "flare": functools.partial(check.flare.read, parameters=flags.FLAGS.parameters),
         "toml": check.settings_file.read,
     }
     if len(arguments) != 3 or arguments[1] not in readers:
@@ -56,13 +46,14 @@ def main(arguments: list[str]) -> None:
 
 def _show(noise: Any) -> bool:
     """Prints what follows from a noise; whether every ε that is stated does."""
+    values = flags.FLAGS
     from fedsvp_jax import check
 
-    rounds = _ROUNDS.value or noise.rounds
+    rounds = values.rounds or noise.rounds
     stated = [noise.stated] if noise.stated else []
-    delta = _DELTA.value or (stated[0].delta if stated else 0) or 1e-5
-    if _EPSILON.value is not None:
-        stated.append(check.Stated(_EPSILON.value, delta, "run"))
+    delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
+    if values.epsilon is not None:
+        stated.append(check.Stated(values.epsilon, delta, "run"))
     verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
     text = messages.filled(
         "check.txt",

@@ -5,7 +5,7 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -366,11 +366,8 @@ class ClientStore:
     public_test: bool = False
 
     # What a data set in memory may have, and a store does not.
-    class_names: ClassVar[None] = None
-    train_targets: ClassVar[None] = None
-    test_targets: ClassVar[None] = None
-    test_columns: ClassVar[Mapping[str, Column]] = MappingProxyType({})
-    schema: ClassVar[None] = None
+    class_names = train_targets = test_targets = schema = None
+    test_columns = MappingProxyType[str, Column]({})
 
     @property
     def example_shape(self) -> Shape:

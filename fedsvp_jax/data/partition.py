@@ -195,8 +195,8 @@ def by_writer(
     rows, bounds = rows_by_owner(writers)
     counts = np.diff(bounds)
     chosen = draw_writers(counts, num_clients, min_examples=min_examples, seed=seed)
-    ends = zip(bounds[chosen].tolist(), bounds[chosen + 1].tolist(), strict=True)
-    return [rows[first:end] for first, end in ends]
+    by_owner = np.split(rows, bounds[1:-1])
+    return [by_owner[place] for place in chosen]
 
 
 def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,6 +87,6 @@ class StoredClients:
         before = np.cumsum(numbers) - numbers
         rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
         attributes = self.attribute_table[self.store.train_labels[rows]]
-        cells = clients * self.num_attributes + attributes
-        size = len(places) * self.num_attributes
-        return np.bincount(cells, minlength=size).reshape(len(places), -1)
+        counts = np.zeros((len(places), self.num_attributes), int)
+        np.add.at(counts, (clients, attributes), 1)
+        return counts

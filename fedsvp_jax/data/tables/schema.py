@@ -75,6 +75,7 @@ import numpy as np
 
 from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import Settings, setting, unknown
+from fedsvp_jax.data.dataset import Names
 from fedsvp_jax.data.tables import files, literals
 from fedsvp_jax.data.tables.literals import DATE_FORMS, Notation
 
@@ -95,7 +96,7 @@ _UNITS: dict[str, Callable[[float], Any]] = {
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-Mark = bool | tuple[float, ...] | tuple[str, ...] | None
+Mark = bool | tuple[float, ...] | Names | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +121,8 @@ class SchemaColumn(Settings):
     form: str = setting(DATE_FORMS[0], "Of dates with slashes.", choices=DATE_FORMS)
     log: bool = setting(False, "Whether numbers are scaled by their logarithms.")
     fill: float | None = setting(None, "The number of a missing cell.")
-    missing: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
+    missing: Names = ()
+    values: Names = ()
     from_data: Mark = None
 
     @property
@@ -159,7 +160,7 @@ class Schema(Settings):
 
     columns: Mapping[str, SchemaColumn]
     label: str | None = setting(None, "The column of the class.")
-    classes: tuple[str, ...] = ()
+    classes: Names = ()
     shares: tuple[float, ...] = ()
     classes_from_data: Mark = None
     client: str | None = setting(None, "The column that says whose each row is.")
@@ -215,7 +216,7 @@ class Schema(Settings):
         return self.bounds_draws, self.bounds_epsilon / max(self.bounds_draws, 1)
 
     @property
-    def from_records(self) -> tuple[str, ...]:
+    def from_records(self) -> Names:
         """The parts that the records decided, in words; they make claims nominal."""
         kinds = {"category": "categories", "drop": "leaving out"}
         parts = [f"the classes of {self.label}"] if self.classes_from_data else []
@@ -377,7 +378,7 @@ def _number(value: Any, key: str, kind: str) -> float:
     return literals.hours(value.isoformat()) if kind == "time" else float(value)
 
 
-def _texts(values: Any, name: str) -> tuple[str, ...]:
+def _texts(values: Any, name: str) -> Names:
     if not isinstance(values, list) or not all(
         isinstance(value, str | int) and not isinstance(value, bool) for value in values
     ):
