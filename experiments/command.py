@@ -91,13 +91,8 @@ def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> N
 
 def define_output() -> None:
     """Defines the flags that say where files go."""
-    flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
-    flags.DEFINE_bool(
-        "resume",
-        False,
-        "Continue the work that --output_dir holds, or start it if the folder is new "
-        "or empty. A job script can therefore always pass this flag.",
-    )
+    for define in flags_of("output"):
+        define()
     flags.register_validator(
         "output_dir",
         lambda folder: folder is not None or getattr(flags.FLAGS, "dry_run", False),

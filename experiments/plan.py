@@ -50,6 +50,7 @@ from scipy import special
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.tables import files, table_file
 from fedsvp_jax.data.tables import scores as table_scores
 from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
@@ -131,11 +132,11 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
     """`divided` data with features and classes of the schema's shape."""
     rng = np.random.default_rng(seed)
     rows, blocks = len(data.train_labels) + _TESTED, []
-    for column in schema.columns.values():
+    for column in schema.features.values():
         if column.type == "category":
             codes = rng.integers(column.width, size=rows)
             blocks.append(np.eye(column.width, dtype=np.float32)[codes])
-        elif column.width:
+        else:
             blocks.append(rng.uniform(-1, 1, (rows, 1)).astype(np.float32))
     inputs = np.concatenate(blocks, axis=1)
     scores = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
@@ -190,7 +191,7 @@ def main(arguments: Sequence[str]) -> None:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema.encoding)
         names = [values.client_column or schema.client, schema.person]
-        names += [name for name, column in schema.columns.items() if column.width]
+        names += schema.features
         names = [name for name in names if name != NOBODY]
         files.check_columns(names, columns, str(path))
         data = divided(schema, columns, values.client_column, str(path))
@@ -225,7 +226,7 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
-def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
+def _worth(accuracy: Record, counts: np.ndarray) -> str:
     """The verdict, or the best AUC of columns with which it is `BETTER`.
 
     It is that of the worst training. Between the weak and the strong columns its AUC,
@@ -247,9 +248,7 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     return table_scores.mean_interval(areas, counts)
 
 
-def _planned(
-    data: Any, epsilons: tuple[float, ...], num_clients: int
-) -> dict[str, Any]:
+def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record:
     """What epsilon.json says of one strength: kinds of trust, and the reference.
 
     Beside the accuracy of each stand the `trained`, the scores of its models.
@@ -262,7 +261,7 @@ def _planned(
         kinds = ["nobody"]
     if values.noise_trust:
         kinds = [values.noise_trust]
-    document: dict[str, Any] = {}
+    document: Record = {}
     points = []
     for trust, epsilon in itertools.product(kinds, epsilons):
         document = _swept(data, trust, epsilon, num_clients)
@@ -285,7 +284,7 @@ def _planned(
     return document | {"points": points, "reference": reference}
 
 
-def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str, Any]:
+def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
     values = flags.FLAGS
     seeds = tuple(range(values.seed, values.seed + values.num_seeds))
@@ -327,8 +326,8 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
 
 
 def _joined(
-    plans: Sequence[dict[str, Any]], areas: Sequence[float], counts: np.ndarray
-) -> dict[str, Any]:
+    plans: Sequence[Record], areas: Sequence[float], counts: np.ndarray
+) -> Record:
     """One document: every figure from the plan of weak columns to that of strong.
 
     The interval of an AUC is that of the table's test rows, `counts` by class.
@@ -340,7 +339,7 @@ def _joined(
         f"columns tell much ({areas[-1]:g})"
     )
 
-    def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+    def between(low: Record, high: Record) -> Record:
         both = low["trained"], high["trained"]
         tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
         excesses = [

@@ -21,7 +21,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
 from fedsvp_jax.run.placement import Placement
@@ -186,7 +186,7 @@ def counted(text: str) -> Counter[str]:
     return count(*rounds.called("body"))
 
 
-def row(device_name: str, name: str, index: int) -> dict[str, Any]:
+def row(device_name: str, name: str, index: int) -> Record:
     """The row's keys, which docs/results/performance.md explains.
 
     SWEEP is W2 with 25 seeds. Where a loop's turns are data, cycles, kernels and bytes

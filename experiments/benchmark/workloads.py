@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.data.dataset import Column, Dataset
 
 ATTRIBUTE = "attribute"  # the column whose values are the attributes
@@ -165,7 +165,7 @@ def make_config(workload: Workload) -> ResolvedConfig:
     )
 
 
-def in_new_process(make_row: Callable[..., dict[str, Any]], *args: Any) -> Any:
+def in_new_process(make_row: Callable[..., Record], *args: Any) -> Any:
     """What the function returns in a process of its own, which has this environment."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as processes:

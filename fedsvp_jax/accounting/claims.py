@@ -70,10 +70,12 @@ def meaning(row: Record, status: str | None = None) -> str:
         summary.json and its guarantees have them.
       status: proved or nominal.
     """
-    parts = (("against", row.get("adversary")), ("neighbours", row.get("relation")))
-    return "; ".join(
-        [*filter(None, [status]), *(f"{name}: {text}" for name, text in parts if text)]
-    )
+    texts = {
+        "": status,
+        "against: ": row.get("adversary"),
+        "neighbours: ": row.get("relation"),
+    }
+    return "; ".join(f"{name}{text}" for name, text in texts.items() if text)
 
 
 def adversary(account: Account, view: str | None = None) -> str:

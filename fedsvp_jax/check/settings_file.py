@@ -16,11 +16,10 @@ relation = "zero_out"    # one part against zero; or "replace_one"
 
 import pathlib
 import tomllib
-from typing import Any
 
 from fedsvp_jax.check.components import Component
 from fedsvp_jax.check.noise import Noise, Setting, Stated
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import Record, toml_beside
 
 _KNOWN = toml_beside(__file__, "engines.toml")["settings_file"]
 
@@ -32,7 +31,7 @@ def read(path: pathlib.Path) -> list[Noise]:
       ValueError: the file is unreadable, or a setting is unknown, missing or wrong.
     """
     try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        content: Record = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from error
     if unknown := {*content} - {*_KNOWN["words"], *_KNOWN["numbers"]}:

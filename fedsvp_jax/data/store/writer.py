@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.core.files import sync
+from fedsvp_jax.core.files import Record, sync
 from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.data.store.folder import (
     FACTS,
@@ -96,7 +96,7 @@ def _write(folder: Path, stream: StoreSource) -> None:
         raise ValueError(f"client {twice} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
     sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
-    arrays: dict[str, Any] = {
+    arrays: Record = {
         "clients": np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)[order],
         "digests": sums[order],
         "test_inputs": test.inputs,

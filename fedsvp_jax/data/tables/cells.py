@@ -13,16 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.tables import files
-from fedsvp_jax.data.tables.literals import (
-    DATE_FORMS,
-    NO_VALUE,
-    TAIL,
-    Notation,
-    days,
-    hours,
-    normal,
-)
+from fedsvp_jax.data.tables import files, literals
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"
@@ -37,7 +28,7 @@ class Columns(dict[str, Cells]):
 
 
 def normal_texts(column: Cells) -> Cells:
-    """`normal` of every text, (rows,), in one line."""
+    """`literals.normal` of every text, (rows,), in one line."""
     column = pc.utf8_trim_whitespace(column)
     written = (bytes(chunk.buffers()[-1] or b"") for chunk in column.chunks)
     if any(mark in chunk for chunk in written for mark in b"\t\r\n"):
@@ -45,7 +36,9 @@ def normal_texts(column: Cells) -> Cells:
     if pc.all(pc.string_is_ascii(column), min_count=0).as_py():
         return column
     names, codes = distinct(column)
-    return pa.chunked_array([pa.array(map(normal, names)).take(pa.array(codes))])
+    return pa.chunked_array(
+        [pa.array(map(literals.normal, names)).take(pa.array(codes))]
+    )
 
 
 def column_of(values: Any, source: str) -> Cells:
@@ -135,10 +128,10 @@ def holds(column: Cells, marks: Sequence[str]) -> np.ndarray:
 
 def is_missing(column: Cells) -> np.ndarray:
     """(rows,) bool: blanks, NA, ?, and what is no finite number."""
-    return holds(pc.ascii_lower(texts(column)), NO_VALUE)
+    return holds(pc.ascii_lower(texts(column)), literals.NO_VALUE)
 
 
-def numbers(column: Cells, notation: Notation) -> np.ndarray:
+def numbers(column: Cells, notation: literals.Notation) -> np.ndarray:
     """(rows,) float64: the finite numbers that are plainly written; NaN elsewhere."""
     decimal, thousands = notation
     if is_numeric(column):
@@ -166,7 +159,10 @@ def _of_each(column: Cells, meaning: Callable[[str], float]) -> np.ndarray:
 
 
 def values_of(
-    column: Cells, type_: str, notation: Notation, form: str = DATE_FORMS[0]
+    column: Cells,
+    type_: str,
+    notation: literals.Notation,
+    form: str = literals.DATE_FORMS[0],
 ) -> np.ndarray:
     """(rows,) float64: what the cells mean as a `type_`; NaN where they mean nothing.
 
@@ -175,7 +171,7 @@ def values_of(
       type_: number, percent (45 of `45 %`), date (days since 1970-01-01) or time (hours
         since midnight).
       notation: of numbers.
-      form: of dates with slashes, of `DATE_FORMS`.
+      form: of dates with slashes, of `literals.DATE_FORMS`.
     """
     if type_ in ("number", "percent"):
         is_value: Any = True
@@ -186,10 +182,10 @@ def values_of(
         return np.where(is_value & np.isfinite(values), values, np.nan)
     written = texts(column)
     if type_ == "time":
-        return _of_each(written, hours)
+        return _of_each(written, literals.hours)
     # Without the time of the day: else every second would be another text.
-    written = pc.replace_substring_regex(written, f"^({_DAY}){TAIL}$", r"\1")
-    return _of_each(written, lambda text: days(text, form))
+    written = pc.replace_substring_regex(written, f"^({_DAY}){literals.TAIL}$", r"\1")
+    return _of_each(written, lambda text: literals.days(text, form))
 
 
 def place(column: Cells, wrong: np.ndarray) -> str:

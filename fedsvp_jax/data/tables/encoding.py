@@ -65,7 +65,7 @@ def encode(
       ValueError: what is wrong with each column, by name and row.
     """
     faults, attributes, outside, at_extremes = list(wrong), {}, {}, list[str]()
-    declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
+    declared = schema.features
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():

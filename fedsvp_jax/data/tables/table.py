@@ -41,17 +41,18 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     schema = settings.declared()
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
-    label = settings.label_column or (schema.label if schema else None)
     drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
-        features = {k: v for k, v in columns.items() if k not in (label, *drop)}
+        features = {
+            k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
+        }
         draft.written_notation(features, form.divider, str(path))
     test = None
     if settings.test_path is not None:
         test, _ = table_file.read_table(settings.test_path, codec)
     dataset = from_table(
         columns,
-        label=label,
+        label=settings.label_column,
         client=settings.client_column,
         drop=drop,
         schema=schema,
@@ -91,11 +92,10 @@ def load_rows(
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
         name: cells.texts(column)
         for name, column in columns.items()
-        if name not in features
+        if name not in schema.features
     }
     return encoding.encode(schema, columns, str(path), of_model=True), carried
 
@@ -136,7 +136,7 @@ def from_table(
     dropped: _ColumnNames = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
     declared = schema or Schema({})
-    dropped |= {k for k, column in declared.columns.items() if column.type == "drop"}
+    dropped |= declared.columns.keys() - declared.features.keys()
     label, client = label or declared.label, client or declared.client
     person = declared.person
     limit = declared.rows_per_person if declared.unit == "person" else None
