@@ -12,10 +12,8 @@ the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/che
 Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
 """
 
-import functools
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from absl import flags
@@ -30,14 +28,13 @@ def main(arguments: list[str]) -> None:
     """Prints the claims of every noise, and ends with 1 where one is not reached."""
     from fedsvp_jax import check
 
-    readers: dict[str, Callable[[pathlib.Path], Any]] = {
-        "flare": functools.partial(check.flare.read, parameters=flags.FLAGS.parameters),
-        "toml": check.settings_file.read,
-    }
-    if len(arguments) != 3 or arguments[1] not in readers:
+    if len(arguments) != 3 or arguments[1] not in ("flare", "toml"):
         raise ValueError("name one of flare, toml, and one file")
     path = pathlib.Path(arguments[2])
-    noises = readers[arguments[1]](path)
+    if arguments[1] == "flare":
+        noises = check.flare.read(path, flags.FLAGS.parameters)
+    else:
+        noises = check.settings_file.read(path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     if not all([_show(noise) for noise in noises]):
