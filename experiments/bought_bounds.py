@@ -45,9 +45,7 @@ def with_bought_bounds(schema: Schema, table: cells.Columns, epsilon: float) -> 
         values = cells.values_of(table[name], column.type, schema.notation, column.form)
         values[cells.holds(table[name], column.missing)] = np.nan
         low, high = private_bounds.private_bounds(
-            values[rows],
-            epsilon / draws,
-            _WITHIN.get(column.type, (-np.inf, np.inf)),
+            values[rows], epsilon / draws, _WITHIN.get(column.type, (-np.inf, np.inf))
         )
         columns[name] = dataclasses.replace(
             column,

@@ -27,13 +27,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 COMPILERS = ROOT / ".accelerators"
 KEPT = pathlib.Path("docs/results/accelerators.jsonl")
 # Keys of which less is better.
-COSTS = (
-    "round_cycles",
-    "round_kernels",
-    "moved_bytes",
-    "watched_loops",
-    "bytes",
-)
+COSTS = ("round_cycles", "round_kernels", "moved_bytes", "watched_loops", "bytes")
 
 if __name__ == "__main__":  # a test reads the functions only
     for define in command.flags_of("accelerators"):

@@ -89,10 +89,7 @@ def timed(trainer: Trainer, samples: int) -> dict[str, float]:
 
 
 def row(
-    name: str,
-    trainer: Trainer,
-    clock: dict[str, float],
-    notes: Sequence[str],
+    name: str, trainer: Trainer, clock: dict[str, float], notes: Sequence[str]
 ) -> Record:
     """The keys that every workload reports; docs/results/performance.md explains them.
 

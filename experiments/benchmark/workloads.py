@@ -148,17 +148,11 @@ def make_config(workload: Workload) -> ResolvedConfig:
         ExperimentConfig(
             **_FILE["settings"],
             model=task.model,
-            mechanism=workload.mechanism,
-            clipping=workload.clipping,
-            l2_norm_clip=workload.l2_norm_clip,
-            num_attributes=workload.num_attributes,
-            shapley=workload.shapley,
+            **{name: getattr(workload, name) for name in _FILE["of_workloads"]},
             attributes=f"column:{ATTRIBUTE}",
             num_clients=task.clients,
-            cohort_size=workload.cohort_size,
             local_epochs=task.epochs,
             batch_size=task.batch,
-            compute_dtype=workload.compute_dtype,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
             train_fraction=task.train / (task.train + task.validation),
         )

@@ -20,9 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedsvp_jax.accounting import claims
-from fedsvp_jax.accounting.account import Account
-from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting import Account, Plan, claims
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 

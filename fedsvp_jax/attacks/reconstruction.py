@@ -169,11 +169,7 @@ def attack_round(
 
 @partial(jax.jit, static_argnames=("plan", "count"))
 def reconstruct(
-    plan: AttackPlan,
-    generators: Params,
-    attackers: Array,
-    key: Array,
-    count: int,
+    plan: AttackPlan, generators: Params, attackers: Array, key: Array, count: int
 ) -> Array:
     """(A, count, *image_shape) in [-1, 1]: every attacker's images of the target.
 

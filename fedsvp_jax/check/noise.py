@@ -179,7 +179,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
         raise ValueError(
             f"{noise.source}: the ε of a run needs its number of rounds; give --rounds"
         )
-    uploads = 1 if stated.per == "upload" or rounds is None else rounds
+    uploads = rounds if stated.per == "run" and rounds else 1
     spent = epsilon(noise, noise.relation, stated.delta, uploads)
     if noise.pure is None and stated.delta <= 0:
         spent = math.inf

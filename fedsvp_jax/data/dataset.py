@@ -11,6 +11,7 @@ import numpy as np
 
 Names: TypeAlias = tuple[str, ...]  # of classes, categories or clients
 Shape: TypeAlias = tuple[int, ...]
+Part: TypeAlias = tuple[np.ndarray, np.ndarray]  # inputs and labels
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
@@ -24,10 +25,7 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
 
 
 def check_one_client(
-    persons: np.ndarray,
-    clients: np.ndarray,
-    names: Sequence[str] | None,
-    source: str,
+    persons: np.ndarray, clients: np.ndarray, names: Sequence[str] | None, source: str
 ) -> None:
     """Refuses a person with rows at several clients; the sentence names no person.
 

@@ -215,11 +215,7 @@ def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_writers(
-    counts: np.ndarray,
-    num_clients: int,
-    *,
-    min_examples: int,
-    seed: int,
+    counts: np.ndarray, num_clients: int, *, min_examples: int, seed: int
 ) -> np.ndarray:
     """(M,): the places in `counts` that become the clients 0, 1, ..., M - 1."""
     enough = np.flatnonzero(counts >= min_examples)

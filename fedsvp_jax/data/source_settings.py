@@ -30,8 +30,7 @@ class TableSettings(Settings):
         needs=("dataset", ("npz",)),
     )
     label_column: str | None = _of_table(
-        None,
-        "The column of the class, texts or whole numbers. Default: the schema's.",
+        None, "The column of the class, texts or whole numbers. Default: the schema's."
     )
     client_column: str | None = _of_table(
         None,

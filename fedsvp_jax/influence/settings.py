@@ -29,9 +29,7 @@ class FilterSettings(Settings):
         at_least=0,
     )
     warmup_epochs: int = _of_filter(
-        10,
-        "Steps of the centre's last layer on its examples.",
-        at_least=0,
+        10, "Steps of the centre's last layer on its examples.", at_least=0
     )
     contributor_examples: int | None = _of_filter(
         None,
@@ -44,14 +42,10 @@ class FilterSettings(Settings):
         at_least=1,
     )
     influence_epochs: int = _of_filter(
-        5,
-        "Steps of a contributor's last layer, each on its whole batch.",
-        at_least=1,
+        5, "Steps of a contributor's last layer, each on its whole batch.", at_least=1
     )
     influence_learning_rate: float = _of_filter(
-        5.0,
-        "Learning rate of the last layer (features are L2-normalised).",
-        above=0,
+        5.0, "Learning rate of the last layer (features are L2-normalised).", above=0
     )
     influence_clip: float = _of_filter(
         2.0,

@@ -94,9 +94,7 @@ def _users(folder: Path) -> Iterator[ClientExamples]:
                 yield _read_user(data, user, count, path)
 
 
-def _read_folder(
-    folder: Path,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
+def _read_folder(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
     """Inputs, labels, each example's writer by the place of its name, and the names."""
     users = list(_users(folder))
     if not users:

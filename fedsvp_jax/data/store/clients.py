@@ -56,10 +56,7 @@ class StoredClients:
         train, validation = self.division.of_client(client, attributes)
         positions = np.concatenate([train, validation])
         return HeldExamples(
-            inputs[positions],
-            labels[positions],
-            attributes[positions],
-            len(train),
+            inputs[positions], labels[positions], attributes[positions], len(train)
         )
 
     def _attributes(self, client: int) -> np.ndarray:

@@ -136,8 +136,12 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
-    texts = {name: "; ".join(filter(None, each)) for name, each in notes.items()}
-    return Draft(schema, {name: text for name, text in texts.items() if text})
+    texts = {
+        name: text
+        for name, each in notes.items()
+        if (text := "; ".join(filter(None, each)))
+    }
+    return Draft(schema, texts)
 
 
 def written_notation(
@@ -243,19 +247,14 @@ def _draft_column(
     if few and is_number.any():
         words = ", ".join(map(files.quoted, oddities))
         proposal = _numeric(
-            SchemaColumn("number", missing=tuple(sorted(oddities))),
-            numbers,
-            ~is_number,
+            SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
         )
         return proposal[0], f"{words}: a missing number? {proposal[1]}".rstrip()
     return _category(name, column, rest, source)
 
 
 def _scaled(
-    column: Cells,
-    rest: Cells,
-    notation: Notation,
-    missing: np.ndarray,
+    column: Cells, rest: Cells, notation: Notation, missing: np.ndarray
 ) -> Proposal | None:
     """Dates, times or per cents; None where the texts are something else."""
     fits = []

@@ -336,11 +336,7 @@ def _repeating(
 
 
 def _fit_schema(
-    schema: Schema,
-    columns: Columns,
-    label: str,
-    dropped: _ColumnNames,
-    source: str,
+    schema: Schema, columns: Columns, label: str, dropped: _ColumnNames, source: str
 ) -> tuple[Schema, list[str]]:
     """The schema for this table, and where the two differ."""
     wrong = []
@@ -406,10 +402,7 @@ def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:
 
 
 def _check_sides(
-    split: cells.Cells,
-    is_test: np.ndarray,
-    persons: np.ndarray | None,
-    source: str,
+    split: cells.Cells, is_test: np.ndarray, persons: np.ndarray | None, source: str
 ) -> None:
     """Raises ValueError: rows of one person are on both sides."""
     if persons is None:
