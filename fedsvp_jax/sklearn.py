@@ -125,12 +125,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 f"classes must name every label, and y holds {y[undeclared][0]!r}; "
                 "state it there"
             )
-        nobody = np.zeros((1, X.shape[1]), np.float32)
         data = Dataset(
             "rows in memory",
             train_inputs=self._scaled(X),
             train_labels=codes,
-            test_inputs=nobody,
+            test_inputs=np.zeros((1, X.shape[1]), np.float32),
             test_labels=np.zeros(1, np.int32),
             num_classes=len(self.classes_),
             from_records=from_records,
