@@ -5,14 +5,13 @@ import dataclasses
 import numpy as np
 
 from fedsvp_jax.data.tables import cells
-from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema
 from fedsvp_jax.mechanisms import private_bounds
 
 _WITHIN = {"date": (-1e5, 1e5), "time": (0.0, 23.9)}  # that have a date or a time
 
 
-def with_bought_bounds(schema: Schema, table: Columns, epsilon: float) -> Schema:
+def with_bought_bounds(schema: Schema, table: cells.Columns, epsilon: float) -> Schema:
     """The draft whose bounds private quantiles bought, and whose fills lie amid them.
 
     Columns of the bounds 0 and 1 keep them. The first row of each person is asked.
@@ -43,14 +42,10 @@ def with_bought_bounds(schema: Schema, table: Columns, epsilon: float) -> Schema
         )
     columns = dict(schema.columns)
     for name, column in with_bounds.items():
-        values = cells.values_of(
-            table[name], column.type, schema.notation, column.form
-        ).copy()
+        values = cells.values_of(table[name], column.type, schema.notation, column.form)
         values[cells.holds(table[name], column.missing)] = np.nan
         low, high = private_bounds.private_bounds(
-            values[rows],
-            epsilon / draws,
-            _WITHIN.get(column.type, (-np.inf, np.inf)),
+            values[rows], epsilon / draws, _WITHIN.get(column.type, (-np.inf, np.inf))
         )
         columns[name] = dataclasses.replace(
             column,

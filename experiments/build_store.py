@@ -46,8 +46,8 @@ command.define_settings(
         if field.name not in _SETTINGS
     ]
 )
-flags.DEFINE_string("output_dir", None, "Folder of the store; it must not exist yet.")
-flags.mark_flag_as_required("output_dir")
+for define in command.flags_of("build_store"):
+    define()
 
 
 def main(_: list[str]) -> None:

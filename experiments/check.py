@@ -12,42 +12,29 @@ the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/che
 Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
 """
 
-import functools
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
 from . import command, messages
 
-_ROUNDS = flags.DEFINE_integer(
-    "rounds", None, "Rounds that a client takes part in.", lower_bound=1
-)
-_EPSILON = flags.DEFINE_float(
-    "epsilon", None, "Stated ε of the whole run, besides what the file states."
-)
-_DELTA = flags.DEFINE_float(
-    "delta", None, "δ of all rows. Default: the stated one, else 1e-5."
-)
-_PARAMETERS = flags.DEFINE_integer(
-    "parameters", None, "Numbers in the model, with flare.", lower_bound=1
-)
+for define in command.flags_of("check"):
+    define()
 
 
 def main(arguments: list[str]) -> None:
     """Prints the claims of every noise, and ends with 1 where one is not reached."""
     from fedsvp_jax import check
 
-    readers: dict[str, Callable[[pathlib.Path], Any]] = {
-        "flare": functools.partial(check.flare.read, parameters=_PARAMETERS.value),
-        "toml": check.settings_file.read,
-    }
-    if len(arguments) != 3 or arguments[1] not in readers:
+    if len(arguments) != 3 or arguments[1] not in ("flare", "toml"):
         raise ValueError("name one of flare, toml, and one file")
     path = pathlib.Path(arguments[2])
-    noises = readers[arguments[1]](path)
+    if arguments[1] == "flare":
+        noises = check.flare.read(path, flags.FLAGS.parameters)
+    else:
+        noises = check.settings_file.read(path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     if not all([_show(noise) for noise in noises]):
@@ -56,13 +43,14 @@ def main(arguments: list[str]) -> None:
 
 def _show(noise: Any) -> bool:
     """Prints what follows from a noise; whether every ε that is stated does."""
+    values = flags.FLAGS
     from fedsvp_jax import check
 
-    rounds = _ROUNDS.value or noise.rounds
+    rounds = values.rounds or noise.rounds
     stated = [noise.stated] if noise.stated else []
-    delta = _DELTA.value or (stated[0].delta if stated else 0) or 1e-5
-    if _EPSILON.value is not None:
-        stated.append(check.Stated(_EPSILON.value, delta, "run"))
+    delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
+    if values.epsilon is not None:
+        stated.append(check.Stated(values.epsilon, delta, "run"))
     verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
     text = messages.filled(
         "check.txt",

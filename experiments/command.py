@@ -4,18 +4,20 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
+import functools
 import os
 import pathlib
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import plugin, stopping
@@ -29,6 +31,18 @@ _DEFINERS: dict[type, Callable[..., Any]] = {
     float: flags.DEFINE_float,
     str: flags.DEFINE_string,
 }
+_FLAGS = toml_beside(__file__, "flags.toml")
+
+
+def flags_of(command: str) -> Iterator[Callable[[], Any]]:
+    """The definitions of the flags that flags.toml lists for a command.
+
+    Whoever calls one is the module whose flag it is, as --help shows it.
+    """
+    for name, flag in _FLAGS[command].items():
+        arguments = {"default": None} | flag
+        define = getattr(flags, f"DEFINE_{arguments.pop('type')}")
+        yield functools.partial(define, name, **arguments)
 
 
 def define_settings(*, without: Sequence[str] = ()) -> None:
@@ -77,13 +91,8 @@ def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> N
 
 def define_output() -> None:
     """Defines the flags that say where files go."""
-    flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
-    flags.DEFINE_bool(
-        "resume",
-        False,
-        "Continue the work that --output_dir holds, or start it if the folder is new "
-        "or empty. A job script can therefore always pass this flag.",
-    )
+    for define in flags_of("output"):
+        define()
     flags.register_validator(
         "output_dir",
         lambda folder: folder is not None or getattr(flags.FLAGS, "dry_run", False),
@@ -96,44 +105,8 @@ def define_running() -> None:
 
     None of them changes what is computed.
     """
-    flags.DEFINE_integer(
-        "num_devices",
-        None,
-        "Number of devices that share a cohort's clients. By default one, or on a CPU "
-        "as many cores as a large model gains by.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "rounds_per_call",
-        5,
-        "Rounds executed per compiled call; progress and files are updated after each "
-        "call.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "checkpoint_every", 10, "Rounds between two checkpoints.", lower_bound=1
-    )
-    flags.DEFINE_enum(
-        "on_divergence",
-        "stop",
-        ["stop", "continue"],
-        "What to do when an upload holds NaN or infinity: stop the run, or continue "
-        "with a warning and write null to the files.",
-    )
-    flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
-    flags.DEFINE_bool(
-        "progress",
-        True,
-        "Show a progress bar on a terminal: rounds per second, time left and accuracy. "
-        "--verbosity=-2 hides the bar and all warnings.",
-    )
-    flags.DEFINE_list(
-        "logger",
-        [],
-        "Also write the numbers of every round for these tools, separated by commas: "
-        "tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
-        "nothing, and each needs the extra of that name.",
-    )
+    for define in flags_of("running"):
+        define()
 
 
 def placement(values: flags.FlagValues, **fields: int) -> Any:

@@ -21,9 +21,8 @@ from absl import flags
 
 from . import command, printed
 
-flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
-flags.DEFINE_bool("report", True, "Write report.html (needs plotly).")
-flags.mark_flag_as_required("output_dir")
+for define in command.flags_of("merge"):
+    define()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -50,68 +50,20 @@ from absl import flags
 from scipy import special
 
 from fedsvp_jax import run
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.tables import files, table_file
 from fedsvp_jax.data.tables import scores as table_scores
 from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
 from fedsvp_jax.data.tables.table import NOBODY, blank_rows, from_table
-from fedsvp_jax.report import epsilon_page
+from fedsvp_jax.report import epsilon_page, read
+from fedsvp_jax.run import sweep
 
 from . import command, flag_values, goal, messages
 
-_SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
-_EPSILONS = flags.DEFINE_list(
-    "total_epsilon",
-    [".5", "1", "2", "3", "5", "8"],
-    "ε of the whole run, with commas between them.",
-)
-_COLUMN = flags.DEFINE_string(
-    "client_column",
-    None,
-    "The column that says whose each row is; `none` for none. Default: the schema's.",
-)
-_CLIENTS = flags.DEFINE_integer(
-    "num_clients",
-    1,
-    "Clients where no column names them; the rows are dealt evenly.",
-    lower_bound=1,
-)
-_EXAMPLES = flags.DEFINE_integer(
-    "num_examples",
-    None,
-    "Training rows of all clients together, in the place of a table.",
-    lower_bound=1,
-)
-_LARGEST = flags.DEFINE_integer(
-    "max_num_examples",
-    None,
-    "Training rows of the largest client, beside --num_examples. Default: an equal "
-    "part.",
-    lower_bound=1,
-)
-_COLLUDERS = flags.DEFINE_integer(
-    "colluders",
-    1,
-    "As of train: so many clients, with secure aggregation, may pool what they know.",
-    lower_bound=0,
-)
-_TRUST = flags.DEFINE_enum(
-    "noise_trust",
-    None,
-    ["nobody", "secure_aggregation"],
-    "As of train: plans this kind of trust alone. Default: all.",
-)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the synthetic rows and the training.")
-_SEEDS = flags.DEFINE_integer(
-    "num_seeds", 3, "Trainings at every ε, for the interval.", lower_bound=1
-)
-_AUC = flags.DEFINE_list(
-    "auc",
-    ["0.6", "0.9"],
-    "Best AUC of the synthetic rows: one number for columns that tell little of "
-    "the class, one for columns that tell much, with a comma between. Take those of "
-    "published models of such tables, if there are any. One number stands for both.",
-)
+for define in command.flags_of("plan"):
+    define()
 _LABELS = {
     "nobody": "server sees each upload",
     "secure_aggregation": "secure aggregation",
@@ -182,11 +134,11 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
     """`divided` data with features and classes of the schema's shape."""
     rng = np.random.default_rng(seed)
     rows, blocks = len(data.train_labels) + _TESTED, []
-    for column in schema.columns.values():
+    for column in schema.features.values():
         if column.type == "category":
             codes = rng.integers(column.width, size=rows)
             blocks.append(np.eye(column.width, dtype=np.float32)[codes])
-        elif column.width:
+        else:
             blocks.append(rng.uniform(-1, 1, (rows, 1)).astype(np.float32))
     inputs = np.concatenate(blocks, axis=1)
     scores = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
@@ -210,50 +162,54 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
 
 def main(arguments: Sequence[str]) -> None:
     """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
-    if len(arguments) - 1 + bool(_EXAMPLES.value) != 1:
+    values = flags.FLAGS
+    if len(arguments) - 1 + bool(values.num_examples) != 1:
         raise ValueError(
             "name one table, or state --num_clients and --num_examples in its place"
         )
-    epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
-    areas = sorted(flag_values.numbers("auc", _AUC.value))
+    epsilons = flag_values.numbers("total_epsilon", values.total_epsilon)
+    areas = sorted(flag_values.numbers("auc", values.auc))
     if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
         raise ValueError(
             "auc must be one or two numbers between 0.5 and 1, got "
-            f"{','.join(_AUC.value)}"
+            f"{','.join(values.auc)}"
         )
-    schema = read_schema(pathlib.Path(_SCHEMA.value))
+    schema = read_schema(pathlib.Path(values.schema))
     if not schema.shares:
         raise ValueError(
-            f"{_SCHEMA.value} states no shares of the classes: add shares = [...] "
+            f"{values.schema} states no shares of the classes: add shares = [...] "
             "below [label], as they are known without the records (a registry, a "
             "publication)"
         )
-    if examples := _EXAMPLES.value:
-        if _COLUMN.value:
+    if examples := values.num_examples:
+        if values.client_column:
             raise ValueError("client_column is a table's: name the table, or remove it")
-        largest = _LARGEST.value or -(-examples // _CLIENTS.value)
-        stated = goal.stated_sizes(_CLIENTS.value, examples, largest)
+        largest = values.max_num_examples or -(-examples // values.num_clients)
+        stated = goal.stated_sizes(values.num_clients, examples, largest)
         path, data = pathlib.Path("stated rows"), blank_rows(schema, stated)
         fraction = schema.test_fraction or 0.2
         tested = max(1, round(examples * fraction / (1 - fraction)))
     else:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema.encoding)
-        names = [_COLUMN.value or schema.client, schema.person]
-        names += [name for name, column in schema.columns.items() if column.width]
-        columns_needed = [name for name in names if name != NOBODY]
-        files.check_columns(columns_needed, columns, str(path))
-        data = divided(schema, columns, _COLUMN.value, str(path))
+        names = [values.client_column or schema.client, schema.person]
+        names += schema.features
+        names = [name for name in names if name != NOBODY]
+        files.check_columns(names, columns, str(path))
+        data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)
-    sizes = goal.training_sizes(data, _CLIENTS.value, True)
+    sizes = goal.training_sizes(data, values.num_clients, True)
     plans = [
-        _planned(synthetic(schema, data, _SEED.value, area), epsilons, len(sizes))
+        _planned(synthetic(schema, data, values.seed, area), epsilons, len(sizes))
         for area in sorted({min(areas), max(areas)})
     ]
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
-    document = _joined(plans, areas, counts)
-    document |= {"data": path.stem, "choice": "trust"}
-    document |= {"guessing": max(schema.shares), "test_rows": None}
+    document = _joined(plans, areas, counts) | {
+        "data": path.stem,
+        "choice": "trust",
+        "guessing": max(schema.shares),
+        "test_rows": None,
+    }
     print(
         messages.filled(
             "plan.txt",
@@ -262,7 +218,7 @@ def main(arguments: Sequence[str]) -> None:
             better=table_scores.BETTER,
             worth=functools.partial(_worth, counts=counts),
             tested=tested,
-            stated=bool(_EXAMPLES.value),
+            stated=bool(values.num_examples),
             from_records=schema.from_records,
             bought=math.prod(schema.bought),
         )
@@ -272,7 +228,7 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
-def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
+def _worth(accuracy: Record, counts: np.ndarray) -> str:
     """The verdict, or the best AUC of columns with which it is `BETTER`.
 
     It is that of the worst training. Between the weak and the strong columns its AUC,
@@ -294,21 +250,20 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     return table_scores.mean_interval(areas, counts)
 
 
-def _planned(
-    data: Any, epsilons: tuple[float, ...], num_clients: int
-) -> dict[str, Any]:
+def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record:
     """What epsilon.json says of one strength: kinds of trust, and the reference.
 
     Beside the accuracy of each stand the `trained`, the scores of its models.
     """
+    values = flags.FLAGS
     kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]
     elif num_clients == 1:
         kinds = ["nobody"]
-    if _TRUST.value:
-        kinds = [_TRUST.value]
-    document: dict[str, Any] = {}
+    if values.noise_trust:
+        kinds = [values.noise_trust]
+    document: Record = {}
     points = []
     for trust, epsilon in itertools.product(kinds, epsilons):
         document = _swept(data, trust, epsilon, num_clients)
@@ -326,28 +281,24 @@ def _planned(
         points.append(point)
     config = resolve(ExperimentConfig(dataset="csv", num_attributes=1), dataset=data)
     scores = run.reference_scores(config, data)
-    reference = dict.fromkeys(("lower", "upper"), scores["accuracy"])
-    reference |= {"trained": [scores]}
+    accuracy = scores["accuracy"]
+    reference = {"lower": accuracy, "upper": accuracy, "trained": [scores]}
     return document | {"points": points, "reference": reference}
 
 
-def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str, Any]:
+def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
-    from fedsvp_jax.accounting import tradeoff
-    from fedsvp_jax.config import ExperimentConfig, resolve
-    from fedsvp_jax.report import epsilon_page, read
-    from fedsvp_jax.run.sweep import SweepPlan, sweep
-
     # Real sites add up whole numbers: of their noise ε is proved by RDP alone.
     real = trust == "secure_aggregation" and data.schema.bounds_epsilon == 0
-    seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
+    values = flags.FLAGS
+    seeds = tuple(range(values.seed, values.seed + values.num_seeds))
     if trust == "trusted_server":
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
     base = ExperimentConfig(
         dataset="csv",
-        seed=_SEED.value,
+        seed=values.seed,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
-        colluders=_COLLUDERS.value,
+        colluders=values.colluders,
         num_clients=num_clients,
         total_epsilon=epsilon,
     )
@@ -357,10 +308,12 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
     if real:
         route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
-    plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
+    plan = sweep.SweepPlan(
+        (config.mechanism,), (config.epsilon,), seeds, None, (epsilon,)
+    )
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
-        sweep(config, plan, place, dataset=data)
+        sweep.sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
         for cell in swept.cells if real else ():
             cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
@@ -377,7 +330,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
         point["noise"] = goal.steps(
             goal.training_sizes(data, num_clients, True),
             epsilon,
-            _COLLUDERS.value if trust == "secure_aggregation" else None,
+            values.colluders if trust == "secure_aggregation" else None,
             data.rows_per_person or 1,
         ).noise
     point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
@@ -385,8 +338,8 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str,
 
 
 def _joined(
-    plans: Sequence[dict[str, Any]], areas: Sequence[float], counts: np.ndarray
-) -> dict[str, Any]:
+    plans: Sequence[Record], areas: Sequence[float], counts: np.ndarray
+) -> Record:
     """One document: every figure from the plan of weak columns to that of strong.
 
     The interval of an AUC is that of the table's test rows, `counts` by class.
@@ -398,10 +351,9 @@ def _joined(
         f"columns tell much ({areas[-1]:g})"
     )
 
-    def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+    def between(low: Record, high: Record) -> Record:
         both = low["trained"], high["trained"]
         tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
-        worst, best = min(tried[0]), max(tried[1])
         excesses = [
             max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
             for trained in both
@@ -414,8 +366,8 @@ def _joined(
             "auc": None,
             "auc_between": [*map(min, tried)],
             "auc_ends": [
-                _auc_interval(worst, counts)[0],
-                _auc_interval(best, counts)[1],
+                _auc_interval(min(tried[0]), counts)[0],
+                _auc_interval(max(tried[1]), counts)[1],
             ],
             "auc_spread": max(map(np.ptp, tried)),
             "excess": excesses,
@@ -427,10 +379,9 @@ def _joined(
         point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
-    bare = between(weak["reference"], strong["reference"]) | {
-        "name": "logistic regression without privacy"
-    }
-    return weak | {"points": points, "reference": bare}
+    reference = between(weak["reference"], strong["reference"])
+    reference["name"] = "logistic regression without privacy"
+    return weak | {"points": points, "reference": reference}
 
 
 if __name__ == "__main__":  # `output_dir` is a flag of other commands too

@@ -33,16 +33,9 @@ from absl import flags
 
 from . import command, messages
 
-_TO = flags.DEFINE_string(
-    "to", None, "File for the predictions. Default: predictions.csv in the folder."
-)
+for define in command.flags_of("predict"):
+    define()
 _NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
-_EXPORT = flags.DEFINE_string(
-    "export",
-    None,
-    "Write the model to this file instead of predicting: .safetensors (for any "
-    "framework) or .msgpack (flax.serialization).",
-)
 
 
 def _examples(path: Path) -> np.ndarray:
@@ -76,10 +69,11 @@ def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
-    if len(arguments) != (2 if _EXPORT.value else 3):
+    values = flags.FLAGS
+    if len(arguments) != (2 if values.export else 3):
         raise ValueError("name a folder of a run, or a model file, and the inputs")
-    if _TO.value and not _TO.value.endswith(".csv"):
-        raise ValueError(f"to must name a .csv file, got {_TO.value}")
+    if values.to and not values.to.endswith(".csv"):
+        raise ValueError(f"to must name a .csv file, got {values.to}")
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores, table
     from fedsvp_jax.report import headline
@@ -88,13 +82,13 @@ def main(arguments: Sequence[str]) -> None:
     trained = run.load_model(place)
     schema = trained.schema
     folder = place.parent if place.is_file() else place
-    target = Path(_EXPORT.value or _TO.value or folder / "predictions.csv")
+    target = Path(values.export or values.to or folder / "predictions.csv")
     if target.exists():
-        flag = "export" if _EXPORT.value else "to"
+        flag = "export" if values.export else "to"
         raise ValueError(f"{target} exists; name another file by --{flag}")
-    if _EXPORT.value:
-        trained.save(_EXPORT.value)
-        print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
+    if values.export:
+        trained.save(values.export)
+        print(f"model after {trained.rounds} rounds: {values.export}")
         return
     source = Path(arguments[2])
     carried: dict[str, Any] = {}

@@ -40,51 +40,14 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.data.tables import draft, files, literals, table, table_file
+from fedsvp_jax.data.tables import schema as schemas
+
 from . import command, messages
 
-_OUTPUT = flags.DEFINE_string(
-    "output", "schema.toml", "The file that is written; it must not exist yet."
-)
-_LABEL = flags.DEFINE_string("label_column", None, "The column of the class.")
-_CLIENT = flags.DEFINE_string(
-    "client_column", None, "The column that says whose each row is; 'none' for none."
-)
-_COLUMNS = flags.DEFINE_string(
-    "columns",
-    "",
-    "Columns that are features, with commas between them; all others are left out. "
-    "Default: every column.",
-)
-_DROP = flags.DEFINE_string(
-    "drop_columns", "", "Columns that are no features, with commas between them."
-)
-_DECIMAL = flags.DEFINE_enum(
-    "decimal", None, [".", ","], "The mark before a fraction. Default: as seen."
-)
-_THOUSANDS = flags.DEFINE_enum(
-    "thousands",
-    None,
-    [",", ".", " ", "'"],
-    "The mark between groups of three digits.",
-)
-_BOUNDS_EPSILON = flags.DEFINE_float(
-    "bounds_epsilon",
-    None,
-    "ε of private quantiles that buy the bounds instead of reading them off the "
-    "records.",
-    lower_bound=0,
-)
-_CONFIRM = flags.DEFINE_string(
-    "confirm",
-    None,
-    "A schema that you have checked: its lines from_data are listed and become false.",
-)
-_KNOWN = flags.DEFINE_string(
-    "known",
-    "",
-    "With --confirm, columns whose entries are known without the records although they "
-    "are still what the records said.",
-)
+for define in command.flags_of("schema"):
+    define()
 _TODO = re.compile("^# TODO: .*\n", re.M)
 _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
 
@@ -108,11 +71,6 @@ def confirm(path: pathlib.Path) -> None:
       OSError, ValueError: as `read_schema`; or entries are as the records said, whose
         columns --known does not name.
     """
-    from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.data.tables import files
-    from fedsvp_jax.data.tables import schema as schemas
-    from fedsvp_jax.data.tables.table import listed_columns
-
     schema = schemas.read_schema(path)
     entries = {
         name: schemas.written(column)
@@ -122,7 +80,7 @@ def confirm(path: pathlib.Path) -> None:
     if schema.label is not None and schema.classes_from_data:
         entries[schema.label] = schemas.written(schema, "label")
     as_read = {name: schemas.as_read(schema, name) for name in entries}
-    excepted = listed_columns(_KNOWN.value, entries)
+    excepted = table.listed_columns(flags.FLAGS.known, entries)
     files.check_columns(excepted, [*schema.columns, schema.label], f"{path}: --known")
     refused = [name for name in as_read if as_read[name] and name not in excepted]
     if not refused:
@@ -151,22 +109,20 @@ def confirm(path: pathlib.Path) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Writes the draft, and prints what the user must still check."""
-    if _CONFIRM.value is not None:
-        return confirm(pathlib.Path(_CONFIRM.value))
+    values = flags.FLAGS
+    if values.confirm is not None:
+        return confirm(pathlib.Path(values.confirm))
     if len(arguments) != 2:
         raise ValueError("name one file of a table")
-    from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.data.tables import draft, files, literals, schema, table, table_file
-
-    path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
+    path, target = pathlib.Path(arguments[1]), pathlib.Path(values.output)
     columns, form = table_file.read_table(path, None)
     guesses = draft.guessed(columns)
-    stated = {"label": _LABEL.value, "client": _CLIENT.value}
+    stated = {"label": values.label_column, "client": values.client_column}
     stated = {key: literals.normal(name) for key, name in stated.items() if name}
     label, client = (guesses | stated).values()
     client = None if client in ("none", label) else client
-    features = table.listed_columns(_COLUMNS.value, columns)
-    drop = table.listed_columns(_DROP.value, columns)
+    features = table.listed_columns(values.columns, columns)
+    drop = table.listed_columns(values.drop_columns, columns)
     files.check_columns((label, client, *features, *drop), columns, str(path))
     if features:  # a column of persons is none, and is proposed as the unit
         drop += [
@@ -179,9 +135,9 @@ def main(arguments: Sequence[str]) -> None:
     if target.exists():
         raise ValueError(f"{target} exists; name another file by --output")
     notation = None
-    if _DECIMAL.value or _THOUSANDS.value:
-        other = "," if _THOUSANDS.value == "." else "."
-        notation = literals.Notation(_DECIMAL.value or other, _THOUSANDS.value or "")
+    if values.decimal or values.thousands:
+        other = "," if values.thousands == "." else "."
+        notation = literals.Notation(values.decimal or other, values.thousands or "")
     drafted, notes = draft.proposed(
         columns,
         label=label,
@@ -191,16 +147,16 @@ def main(arguments: Sequence[str]) -> None:
         notation=notation,
         form=form,
     )
-    if _BOUNDS_EPSILON.value is not None:
+    if values.bounds_epsilon is not None:
         from .bought_bounds import with_bought_bounds
 
-        drafted = with_bought_bounds(drafted, columns, _BOUNDS_EPSILON.value)
+        drafted = with_bought_bounds(drafted, columns, values.bounds_epsilon)
     for name in [key for key in guesses if key not in stated]:
         notes[name] = "; ".join(filter(None, ("guessed, check it", notes.get(name))))
     if client is None and "client" not in stated:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)
-    replace_file(target, schema.to_toml(drafted, notes, head).encode())
+    replace_file(target, schemas.to_toml(drafted, notes, head).encode())
     print(
         messages.filled(
             "schema.txt",

@@ -42,38 +42,8 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name: those of a published "
     "table (`fedsvp presets` lists them).",
 )
-flags.DEFINE_list(
-    "mechanisms", ["none", "fedsva"], "Mechanisms to compare; `all` takes every one."
-)
-flags.DEFINE_list("epsilons", ["0.1", "0.2", "0.5"], "Values of epsilon per upload.")
-flags.DEFINE_list(
-    "total_epsilons",
-    [],
-    "Values of ε of the whole run, for each of which the noise is solved.",
-)
-flags.DEFINE_string(
-    "seeds", "0:3", "Seeds: a list (0,1,2) or a range (0:3, without the 3)."
-)
-flags.DEFINE_string(
-    "part",
-    None,
-    "I/N: run only the I-th of N parts of the cells, I from 1. Each part takes a "
-    "folder of its own; `fedsvp merge` joins them.",
-)
-flags.DEFINE_integer(
-    "cell_chunk_size",
-    None,
-    "Number of cells that run side by side, vectorised; 1 runs them one after another. "
-    "Default: 1 on a CPU, else as many as memory has room for.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "sweep_devices",
-    1,
-    "Number of devices that share the cells of a mechanism; it must divide the number "
-    "of cells.",
-    lower_bound=1,
-)
+for define in command.flags_of("sweep"):
+    define()
 
 
 def _seeds(text: str) -> tuple[int, ...]:

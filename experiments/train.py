@@ -52,9 +52,8 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name; `fedsvp presets` has "
     "a line for each.",
 )
-flags.DEFINE_string(
-    "data", None, "A file of one's own: --dataset=csv or npz with --data_dir=FILE."
-)
+for define in command.flags_of("train"):
+    define()
 flags.DEFINE_enum(
     "goal",
     None,
@@ -62,19 +61,6 @@ flags.DEFINE_enum(
     "For a table, settings for all flags that the command line does not name: proved, "
     "the route of docs/own_data.md; trial, the same with claims that are nominal since "
     "the schema was read off the records.",
-)
-flags.DEFINE_bool(
-    "reference",
-    True,
-    "With --goal, also fit logistic regression on all rows in one place, and show its "
-    "scores beside the model's, in OUTPUT_DIR/reference.json. It hides nothing: that "
-    "file stays with you.",
-)
-flags.DEFINE_bool(
-    "dry_run",
-    False,
-    "Keep no model: read the data, show who holds what, the noise, the ε of the whole "
-    "run and what a round costs, and time a few rounds.",
 )
 
 

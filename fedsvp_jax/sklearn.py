@@ -125,12 +125,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 f"classes must name every label, and y holds {y[undeclared][0]!r}; "
                 "state it there"
             )
-        nobody = np.zeros((1, X.shape[1]), np.float32)
         data = Dataset(
             "rows in memory",
             train_inputs=self._scaled(X),
             train_labels=codes,
-            test_inputs=nobody,
+            test_inputs=np.zeros((1, X.shape[1]), np.float32),
             test_labels=np.zeros(1, np.int32),
             num_classes=len(self.classes_),
             from_records=from_records,
@@ -183,22 +182,19 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 )
             if isinstance(value, str) and value == FROM_DATA:
                 from_records.append(f"the {name}")
-        classes, ends = self.classes, self.bounds
-        if "the classes" in from_records:
-            classes = labels
-        self.classes_ = np.unique(np.asarray(classes))
+        is_read = "the classes" in from_records
+        self.classes_ = np.unique(labels if is_read else self.classes)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"classes must be at least 2 classes, got {len(self.classes_)} class"
             )
+        ends = self.bounds
         if "the bounds" in from_records:
             ends = rows.min(0), rows.max(0)
         try:
-            low, high = np.stack(
-                [
-                    np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
-                    for end in ends
-                ]
+            low, high = (
+                np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
+                for end in ends
             )
             with np.errstate(over="ignore", invalid="ignore"):
                 span = high - low
@@ -251,4 +247,4 @@ def _trained(
     (steps,) = account.mechanism.subsampling.steps(
         sums.least_multiplier, config.num_rounds
     )
-    return (np.asarray(layer["kernel"]), np.asarray(layer["bias"])), claim, steps
+    return (layer["kernel"], layer["bias"]), claim, steps

@@ -37,22 +37,8 @@ from fedsvp_jax.devices import cpu
 from .. import command
 from . import measure, workloads
 
-flags.DEFINE_list(
-    "works", ["all"], "Workloads to time, by the names listed above; `all` of them."
-)
-flags.DEFINE_enum(
-    "device",
-    None,
-    ["cpu", "gpu"],
-    "Device that runs the rounds. Default: a GPU if JAX finds one, else the CPU.",
-)
-flags.DEFINE_integer(
-    "rounds",
-    5,
-    "Timed samples per row, after one untimed sample. A sample is one round, in W2 one "
-    "call of 20 rounds and in PE-W2 of 10. W3 and PE-W1 take at most 2 samples.",
-    lower_bound=1,
-)
+for define in command.flags_of("benchmark"):
+    define()
 
 
 def main(_: list[str]) -> None:

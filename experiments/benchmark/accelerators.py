@@ -26,23 +26,12 @@ from . import compiled, workloads
 ROOT = pathlib.Path(__file__).parents[2]
 COMPILERS = ROOT / ".accelerators"
 KEPT = pathlib.Path("docs/results/accelerators.jsonl")
-_WORKS = ("W1", "W1-DP", "W2", "W3", "PE-W1", "PE-W2", workloads.SWEEP)
 # Keys of which less is better.
-COSTS = (
-    "round_cycles",
-    "round_kernels",
-    "moved_bytes",
-    "watched_loops",
-    "bytes",
-)
+COSTS = ("round_cycles", "round_kernels", "moved_bytes", "watched_loops", "bytes")
 
 if __name__ == "__main__":  # a test reads the functions only
-    flags.DEFINE_list("accelerators", list(compiled.DEVICES), "Of these devices.")
-    flags.DEFINE_list(
-        "works",
-        list(_WORKS),
-        "Of these workloads.",
-    )
+    for define in command.flags_of("accelerators"):
+        define()
 
 
 def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:

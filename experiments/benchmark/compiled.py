@@ -21,6 +21,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
 from fedsvp_jax.run.placement import Placement
@@ -28,19 +29,7 @@ from fedsvp_jax.run.trainer import Trainer
 
 from . import arithmetic, measure, workloads
 
-_H100 = """
-gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
- shared_memory_per_block: 49152 shared_memory_per_core: 233472 core_count: 132
- threads_per_core_limit: 2048 fpus_per_core: 128 block_dim_limit_x: 2147483647
- block_dim_limit_y: 65535 block_dim_limit_z: 65535 memory_bandwidth: 3352320000000
- l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
- shared_memory_per_block_optin: 232448 cuda_compute_capability { major: 9 }
- registers_per_core_limit: 65536 registers_per_block_limit: 65536
- driver_version: "12.8.0" runtime_version: "12.8.0"
- compile_time_toolkit_version: "12.9.0" dnn_version: "9.8.0" }
-platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 }
-runtime_version { major: 12 minor: 8 } device_description_str: "NVIDIA H100 80GB HBM3"
-"""
+_FILE = toml_beside(__file__, "compiled.toml")
 
 
 class Device(NamedTuple):
@@ -54,20 +43,15 @@ class Device(NamedTuple):
     clock: float  # hertz
 
 
-DEVICES = {
-    "v5e": Device("tpu", "v5e:2x2", 16 * 10**9, 197e12, 819e9, 0.94e9),
-    "v6e": Device("tpu", "v6e:2x2", 32 * 10**9, 918e12, 1640e9, 1.75e9),
-    "h100": Device("cuda", "h100", 80 * 10**9, 495e12, 3352e9, 1.98e9),  # TF32
-}
+DEVICES = {name: Device(**sheet) for name, sheet in _FILE["devices"].items()}
 
 
 def compiled(trainer: Trainer, device: Device) -> Any:
     """The trainer's rounds, compiled for one such device."""
-    topology_options = {"topology": "1x1x1", "target_config": _H100}
     topology = topologies.get_topology_desc(
         platform=device.platform,
         topology_name=device.topology,
-        **(topology_options if device.platform == "cuda" else {}),
+        **_FILE["topologies"].get(device.topology, {}),
     )
     exported = trainer.export()
     mesh = Mesh(np.array(topology.devices[:1]), ("device",))
@@ -85,24 +69,6 @@ def compiled(trainer: Trainer, device: Device) -> Any:
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) [^\n]*\{\n(.*?)^\}", re.M | re.S)
 _INSTRUCTION = re.compile(
     r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)(.*)", re.M
-)
-_KERNELS = (
-    "fusion",
-    "custom-call",
-    "copy",
-    "sort",
-    "reduce",
-    "transpose",
-    "broadcast",
-    "dot",
-    "convolution",
-    "scatter",
-    "iota",
-    "concatenate",
-    "dynamic-slice",
-    "dynamic-update-slice",
-    "pad",
-    "slice",
 )
 _ARRAY = re.compile(r"\b(?:pred|bf|[suf])(\d*)\[([\d,]*)\]")
 _NAME = re.compile(r"%([\w.\-]+)")
@@ -195,7 +161,7 @@ def counted(text: str) -> Counter[str]:
         sizes = {i.name: i.size for i in computations[name]}
         for i in computations[name]:
             total["cycles"] += sum(map(int, _CYCLES.findall(i.text)[:1]))
-            if i.kind in _KERNELS:
+            if i.kind in _FILE["instructions"]["kernels"]:
                 moved_bytes = i.size + bytes_read(i, sizes)
                 total.update(kernels=1, moved_bytes=moved_bytes)
             if "/score" in i.scope:
@@ -220,7 +186,7 @@ def counted(text: str) -> Counter[str]:
     return count(*rounds.called("body"))
 
 
-def row(device_name: str, name: str, index: int) -> dict[str, Any]:
+def row(device_name: str, name: str, index: int) -> Record:
     """The row's keys, which docs/results/performance.md explains.
 
     SWEEP is W2 with 25 seeds. Where a loop's turns are data, cycles, kernels and bytes

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.data.dataset import Column, Dataset
 
 ATTRIBUTE = "attribute"  # the column whose values are the attributes
+_FILE = toml_beside(__file__, "workloads.toml")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +36,6 @@ class Task:
     validation: int  # validation images per client
     batch: int
     epochs: int
-
-
-LEAF = Task("leaf_cnn", 28, 1, 62, 100, train=200, validation=50, batch=50, epochs=2)
-SMALL = Task("small_cnn", 8, 1, 10, 100, train=14, validation=6, batch=7, epochs=2)
-RESNET = Task("resnet18_gn", 32, 3, 10, 10, train=50, validation=10, batch=50, epochs=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +69,18 @@ class Workload:
     most_samples: int = 100
 
 
-def _estimation(fedavg: Workload) -> list[Workload]:
-    """FedAvg, then FedSVA exact at N = 2, ..., 5 and additive at N = 5 and 16.
+def _rows(fedavg: Workload) -> list[Workload]:
+    """A workload's rows: itself, or where it measures privacy estimation several.
+
+    These are FedAvg, then FedSVA exact at N = 2, ..., 5 and additive at N = 5 and 16.
 
     A client holds an example of every attribute, so W2 has no N = 16. All have clipped
     gradients.
 
-    C is so large that nothing is ever clipped, and epsilon (`make_config`) so large
-    that all numbers stay finite under the noise.
+    C is so large that nothing is ever clipped.
     """
+    if not fedavg.name.startswith("PE"):
+        return [fedavg]
     fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
     games = [(n, "exact") for n in range(2, 6)]
     games += [(n, "additive") for n in (5, 16) if n <= fedavg.task.train]
@@ -94,22 +94,20 @@ def _estimation(fedavg: Workload) -> list[Workload]:
     ]
 
 
-_ALL = [
-    Workload("W1", LEAF),
-    Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
-    Workload("W2", SMALL, rounds_per_call=20),
-    Workload("W3", RESNET, most_samples=2),
-    Workload("W3-BF16", RESNET, compute_dtype="bfloat16", most_samples=2),
-    *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
-    *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),
-]
 SWEEP = "SWEEP"
-NAMES = (*dict.fromkeys(workload.name for workload in _ALL), SWEEP)
+NAMES = (*_FILE["workloads"], SWEEP)
 
 
 def of_name(name: str) -> list[Workload]:
-    """The workloads of a name: several if it measures privacy estimation, else one."""
-    return [workload for workload in _ALL if workload.name == name]
+    """The workloads of a name: several if it measures privacy estimation, else one.
+
+    None of the sweep.
+    """
+    if name == SWEEP:
+        return []
+    settings = _FILE["workloads"][name]
+    task = Task(**_FILE["tasks"][settings["task"]])
+    return _rows(Workload(**settings | {"name": name, "task": task}))
 
 
 def make_dataset(workload: Workload) -> Dataset:
@@ -140,43 +138,28 @@ def make_dataset(workload: Workload) -> Dataset:
 
 
 def make_config(workload: Workload) -> ResolvedConfig:
-    """The settings of a workload; the test set is never evaluated.
+    """The settings of a workload.
 
     `iid` gives all clients as many examples. The coalitions need `by_writer`, which
     also gives all clients as many examples of each attribute.
     """
     task = workload.task
-    rounds = 1_000_000
     return resolve(
         ExperimentConfig(
-            dataset="npz",
+            **_FILE["settings"],
             model=task.model,
-            mechanism=workload.mechanism,
-            clipping=workload.clipping,
-            l2_norm_clip=workload.l2_norm_clip,
-            epsilon=1e6,
-            allow_large_epsilon=True,
-            noise_multiplier=1e-3,
-            num_attributes=workload.num_attributes,
-            shapley=workload.shapley,
-            shapley_trainings=0,
+            **{name: getattr(workload, name) for name in _FILE["of_workloads"]},
             attributes=f"column:{ATTRIBUTE}",
             num_clients=task.clients,
-            num_hbc_clients=0,
-            cohort_size=workload.cohort_size,
-            num_rounds=rounds,
-            eval_every=rounds,
             local_epochs=task.epochs,
             batch_size=task.batch,
-            learning_rate=0.1,
-            compute_dtype=workload.compute_dtype,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
             train_fraction=task.train / (task.train + task.validation),
         )
     )
 
 
-def in_new_process(make_row: Callable[..., dict[str, Any]], *args: Any) -> Any:
+def in_new_process(make_row: Callable[..., Record], *args: Any) -> Any:
     """What the function returns in a process of its own, which has this environment."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as processes:

@@ -203,11 +203,7 @@ class Account:
         return dataclasses.replace(self, passes=self.passes + 1)
 
     def epsilon_spent(
-        self,
-        method: str,
-        delta: float | None = None,
-        *,
-        view: str | None = None,
+        self, method: str, delta: float | None = None, *, view: str | None = None
     ) -> float:
         """ε of the client that has spent most.
 

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.accounting import Account, OtherCosts, Plan
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
-from fedsvp_jax.accounting.participation import ANY_CHANGE, OtherCosts
-from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting.participation import ANY_CHANGE
 from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
@@ -70,10 +69,12 @@ def meaning(row: Record, status: str | None = None) -> str:
         summary.json and its guarantees have them.
       status: proved or nominal.
     """
-    parts = (("against", row.get("adversary")), ("neighbours", row.get("relation")))
-    return "; ".join(
-        [*filter(None, [status]), *(f"{name}: {text}" for name, text in parts if text)]
-    )
+    texts = {
+        "": status,
+        "against: ": row.get("adversary"),
+        "neighbours: ": row.get("relation"),
+    }
+    return "; ".join(f"{name}{text}" for name, text in texts.items() if text)
 
 
 def adversary(account: Account, view: str | None = None) -> str:

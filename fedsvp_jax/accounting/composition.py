@@ -100,7 +100,15 @@ def _composed(
     steps: SampledSteps | None,
 ) -> float:
     if method == "rdp":
-        return _rdp_epsilon(precision, delta, responses, steps)
+        from dp_accounting.rdp import rdp_privacy_accountant
+
+        orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
+        curve = 0.5 * precision * orders
+        if steps is not None:
+            curve = curve + steps.number * _step_divergences(steps._replace(number=1))
+        for count, epsilon in responses:
+            curve = curve + count * randomized_response_rdp(orders, epsilon)
+        return float(rdp_privacy_accountant.compute_epsilon(orders, curve, delta)[0])
     from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
 
     # Sampling can only hide more.
@@ -114,24 +122,6 @@ def _composed(
     if precision > 0:
         gaussians.append(Gaussians(precision**-0.5, 1.0, 1))
     return min(basic, epsilon_of([*gaussians, *parts], delta))
-
-
-def _rdp_epsilon(
-    precision: float,
-    delta: float,
-    responses: tuple[tuple[int, float], ...],
-    steps: SampledSteps | None,
-) -> float:
-    from dp_accounting.rdp import rdp_privacy_accountant
-
-    orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
-    curve = 0.5 * precision * orders
-    if steps is not None:
-        curve = curve + steps.number * _step_divergences(steps._replace(number=1))
-    for count, epsilon in responses:
-        curve = curve + count * randomized_response_rdp(orders, epsilon)
-    epsilon, _ = rdp_privacy_accountant.compute_epsilon(orders, curve, delta)
-    return float(epsilon)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -4,9 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.accounting import Account, OtherCosts
 from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.participation import OtherCosts
 from fedsvp_jax.accounting.views import VIEWS
 
 

@@ -247,11 +247,7 @@ class _Tilt(NamedTuple):
 
 
 def _tilt(
-    parts: Composed,
-    ends: list[Ends],
-    delta: float,
-    epsilon: float,
-    record_added: bool,
+    parts: Composed, ends: list[Ends], delta: float, epsilon: float, record_added: bool
 ) -> _Tilt:
     """The tilt whose sum has the mean ε; at an ε of ∞, the one of the least bound.
 
@@ -297,10 +293,7 @@ def _tilt(
 
 
 def _discretized(
-    part: Gaussians | Responses,
-    interval: float,
-    ends: Ends,
-    record_added: bool,
+    part: Gaussians | Responses, interval: float, ends: Ends, record_added: bool
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """One loss on a grid: (multiples of the interval, their masses, the mass of ∞)."""
     places, first, second = part.grid(interval, *ends)

@@ -10,10 +10,7 @@ class PromiseSettings(Settings):
     """Promise: what a client may spend over the run, and how it is counted."""
 
     target_delta: float = setting(
-        1e-5,
-        "δ at which RDP and PLD report the ε that was spent.",
-        above=0,
-        below=1,
+        1e-5, "δ at which RDP and PLD report the ε that was spent.", above=0, below=1
     )
     total_epsilon: float | None = setting(
         None,

@@ -21,10 +21,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedsvp_jax.accounting import claims
-from fedsvp_jax.accounting.account import Account
+from fedsvp_jax.accounting import Account, Plan, claims
 from fedsvp_jax.accounting.composition import composed_epsilon
-from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 

@@ -28,8 +28,7 @@ from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
 from fedsvp_jax.core.tree import cell_of, where
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
 
@@ -253,7 +252,9 @@ def _transcript(
     if (num_bands := getattr(own_settings, "noise_bands", 1)) > 1:
         # C times what a server with correlated noise adds are independent Gaussians.
         bands = jnp.zeros(rounds.shape, jnp.float32)
-        bands = bands.at[:num_bands].set(band_coefficients(num_bands)[: len(rounds)])
+        bands = bands.at[:num_bands].set(
+            correlated_noise.band_coefficients(num_bands)[: len(rounds)]
+        )
         lag = rounds[:, None] - rounds[None]
         gaps = jnp.tensordot(jnp.where(lag >= 0, bands[lag], 0.0), gaps, 1)
         std = own_settings.noise_multiplier * settings.l2_norm_clip

@@ -9,13 +9,11 @@ import numpy as np
 from fedsvp_jax.attacks import gan, reconstruction
 from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core import prng
-from fedsvp_jax.core.progress import progress_bar
+from fedsvp_jax.core import prng, progress
 from fedsvp_jax.core.structs import Array, Split
 from fedsvp_jax.core.tree import cell_of
-from fedsvp_jax.data import partition, preprocessing
+from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
 
@@ -49,7 +47,7 @@ def victims_images(
     Raises:
       ValueError: there are fewer than 3.
     """
-    clients, rows = dealt(split.train, split.num_train)
+    clients, rows = train_validation.dealt(split.train, split.num_train)
     indices = np.unique(rows[~np.isin(clients, attackers)])
     indices = indices[dataset.train_labels[indices] == label]
     if len(indices) < 3:
@@ -93,7 +91,7 @@ def attacked_federation(
     server = trainer.initial_state()
     state = reconstruction.init_attackers(plan, root, ids)
     every, name = range(config.num_rounds), config.mechanism
-    for round_num in progress_bar(every, name, unit="round", disable=None):
+    for round_num in progress.progress_bar(every, name, unit="round", disable=None):
         server, metrics = trainer.advance(server, round_num, 1)
         round_metrics = cell_of(metrics, (0, 0))
         records.check_finite(round_metrics, round_num=round_num + 1, mechanism=name)

@@ -97,11 +97,8 @@ def lower_bounds(
     auditor = auditing.CanaryScoreAuditor(inside, outside)
     bounds = {
         "clopper_pearson": auditor.epsilon_clopper_pearson(
-            share,
-            delta,
-            one_sided=False,
-            threshold_strategy=auditing.Split(seed=seed),
-        ),
+            share, delta, one_sided=False, threshold_strategy=auditing.Split(seed=seed)
+        )
     }
     if equal_noise and delta > 0:
         bounds["gaussian"] = gaussian_bound(

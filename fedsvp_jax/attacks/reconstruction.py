@@ -122,64 +122,54 @@ def attack_round(
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
         return jnp.mean(losses)
 
-    def step(
-        index: Array,
-        state: AttackerState,
-        *,
-        attacker_key: Array,
-        rows: Array,
-        count: Array,
-    ) -> AttackerState:
-        draw, label, latent, transform_key = jax.random.split(
-            jax.random.fold_in(attacker_key, index), 4
-        )
-        chosen = jax.random.randint(draw, (_BATCH_SIZE,), 0, count)
-        real = preprocessing.normalize(inputs[rows[chosen]])
-        any_class = jax.random.randint(label, (_BATCH_SIZE,), 0, plan.num_classes)
-        labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
-        latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
-
-        def make(params: Params) -> Array:
-            return generator.apply(params, latents, labels)
-
-        generated, pull = jax.vjp(make, state.generator)
-
-        def discriminator_loss(params: Params) -> Array:
-            truth = judge.apply(params, real)
-            lie = judge.apply(params, generated)
-            return jnp.mean(jax.nn.softplus(-truth)) + jnp.mean(jax.nn.softplus(lie))
-
-        def generator_loss(images: Array) -> Array:
-            realism = jnp.mean(
-                jax.nn.softplus(-judge.apply(state.discriminator, images))
-            )
-            return realism + believed(_transformed(images, transform_key), labels)
-
-        gradients = (
-            *pull(jax.grad(generator_loss)(generated)),
-            jax.grad(discriminator_loss)(state.discriminator),
-        )
-        networks = state.generator, state.discriminator
-        networks, moments = updated(_ADAM, gradients, state.moments, networks)
-        return AttackerState(networks[0], networks[1], moments)
-
     def train_attacker(
         state: AttackerState, client: Array, rows: Array, count: Array
     ) -> AttackerState:
         attacker_key = prng.stream_key(key, prng.Stream.ATTACKER, client)
-        train = partial(step, attacker_key=attacker_key, rows=rows, count=count)
-        return jax.lax.fori_loop(0, plan.steps, train, state)
+
+        def step(index: Array, state: AttackerState) -> AttackerState:
+            draw, label, latent, transform_key = jax.random.split(
+                jax.random.fold_in(attacker_key, index), 4
+            )
+            chosen = jax.random.randint(draw, (_BATCH_SIZE,), 0, count)
+            real = preprocessing.normalize(inputs[rows[chosen]])
+            any_class = jax.random.randint(label, (_BATCH_SIZE,), 0, plan.num_classes)
+            labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
+            latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
+
+            def make(params: Params) -> Array:
+                return generator.apply(params, latents, labels)
+
+            generated, pull = jax.vjp(make, state.generator)
+
+            def discriminator_loss(params: Params) -> Array:
+                truth = judge.apply(params, real)
+                lie = judge.apply(params, generated)
+                missed = jnp.mean(jax.nn.softplus(-truth))
+                return missed + jnp.mean(jax.nn.softplus(lie))
+
+            def generator_loss(images: Array) -> Array:
+                realism = jnp.mean(
+                    jax.nn.softplus(-judge.apply(state.discriminator, images))
+                )
+                return realism + believed(_transformed(images, transform_key), labels)
+
+            gradients = (
+                *pull(jax.grad(generator_loss)(generated)),
+                jax.grad(discriminator_loss)(state.discriminator),
+            )
+            networks = state.generator, state.discriminator
+            networks, moments = updated(_ADAM, gradients, state.moments, networks)
+            return AttackerState(networks[0], networks[1], moments)
+
+        return jax.lax.fori_loop(0, plan.steps, step, state)
 
     return jax.vmap(train_attacker)(state, attackers, split.train, split.num_train)
 
 
 @partial(jax.jit, static_argnames=("plan", "count"))
 def reconstruct(
-    plan: AttackPlan,
-    generators: Params,
-    attackers: Array,
-    key: Array,
-    count: int,
+    plan: AttackPlan, generators: Params, attackers: Array, key: Array, count: int
 ) -> Array:
     """(A, count, *image_shape) in [-1, 1]: every attacker's images of the target.
 

@@ -13,30 +13,9 @@ from typing import Any
 from fedsvp_jax.check.components import Component, ask, unknown
 from fedsvp_jax.check.flower import classical_noise
 from fedsvp_jax.check.noise import Noise, Stated, nothing
+from fedsvp_jax.core.files import toml_beside
 
-_SILENT = (  # filters without noise
-    "PercentilePrivacy",
-    "ExcludeVars",
-    "ConvertWeights",
-    "DXOBlocker",
-    "HEModelEncryptor",
-)
-_FLIP = {"clipping_norm": 1.0, "sensitivity": 1e-4, "epsilon": 10.0, "delta": 1e-5}
-_CLASSES = [
-    f"nvflare.app_common.filters.{name}"
-    for name in (
-        "svt_privacy.SVTPrivacy",
-        "percentile_privacy.PercentilePrivacy",
-        "exclude_vars.ExcludeVars",
-        "convert_weights.ConvertWeights",
-        "dxo_blocker.DXOBlocker",
-    )
-]
-_SPARSE_VECTOR = {"epsilon": 0.1, "gamma": 1e-5, "fraction": 0.1, "noise_var": 0.1}
-_REST = (
-    "what else leaves, metrics and the number of steps, tells nothing",
-    "the noise, floating-point numbers of NumPy, is as good as real and nobody's guess",
-)
+_KNOWN = toml_beside(__file__, "engines.toml")["flare"]
 
 
 def live(
@@ -49,7 +28,7 @@ def live(
       parameters: of the model.
     """
     components = [
-        (task, ask(filter_, _CLASSES))
+        (task, ask(filter_, _KNOWN["classes"]))
         for task, chain in filters.items()
         for filter_ in chain
     ]
@@ -117,16 +96,16 @@ def _filter(
     settings = {key: value for key, value in args.items() if value is not None}
     if root not in (name, "flip", "nvflare"):
         raise ValueError(f"{source} is {root}'s own, whose noise is not known here")
-    if name in _SILENT:
+    if name in _KNOWN["without_noise"]:
         return nothing(source, "it adds no noise")
     if name == "LocalDifferentialPrivacy":
-        if others := sorted({*settings} - {*_FLIP, "off"}):
+        if others := sorted({*settings} - {*_KNOWN["flip"], "off"}):
             raise ValueError(
                 f"{source} has arguments unknown here: {', '.join(others)}"
             )
         if settings.get("off"):
             return nothing(source, "off is true: updates leave as they are")
-        return classical_noise(source, _FLIP | settings)
+        return classical_noise(source, _KNOWN["flip"] | settings)
     if name == "SVTPrivacy":
         return _sparse_vector(source, settings, parameters)
     raise ValueError(f"{source} is no filter whose noise is known here")
@@ -138,9 +117,10 @@ def _sparse_vector(
     """Laplace noise on c = fraction·parameters of the values, chosen by noisy tests."""
     if parameters is None:
         raise ValueError(f"{source}: give the model's size by --parameters")
-    settings = Component("", source, {**_SPARSE_VECTOR, **args})
+    defaults = _KNOWN["sparse_vector"]
+    settings = Component("", source, {**defaults, **args})
     epsilon, gamma, fraction, variance = (
-        settings.number(name, above=0) for name in _SPARSE_VECTOR
+        settings.number(name, above=0) for name in defaults
     )
     count = min(math.ceil(fraction * parameters), parameters)
     release = count * variance
@@ -158,7 +138,7 @@ def _sparse_vector(
         stated=Stated(epsilon, 0.0, "upload"),
         assumptions=(
             "the values of two neighbours differ by at most 2 gamma",
-            *_REST,
+            *_KNOWN["assumptions"],
         ),
         flaws=(
             "answers that are accepted beyond the number that is sent are not counted",

@@ -10,28 +10,9 @@ from typing import Any
 
 from fedsvp_jax.check.components import Component, ask, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
+from fedsvp_jax.core.files import toml_beside
 
-_FIXED = "DifferentialPrivacy{}SideFixedClipping"
-_AVERAGES = [f"flwr.serverapp.strategy.{n.lower()}.{n}" for n in ("FedAvg", "FedProx")]
-_STRATEGIES = [
-    f"flwr.serverapp.strategy.dp_fixed_clipping.{_FIXED.format(side)}"
-    for side in ("Server", "Client")
-]
-_MODS = [
-    f"flwr.clientapp.mod.{name}"
-    for name in (
-        "localdp_mod.LocalDpMod",
-        "centraldp_mods.fixedclipping_mod",
-        "centraldp_mods.adaptiveclipping_mod",
-        "comms_mods.arrays_size_mod",
-        "comms_mods.message_size_mod",
-    )
-]
-_REST = (
-    "what else leaves, metrics and the number of examples, tells nothing",
-    "updates are finite: the clip lets NaN through",
-    "the noise, floating-point numbers of NumPy, is as good as real and nobody's guess",
-)
+_KNOWN = toml_beside(__file__, "engines.toml")["flower"]
 
 
 def live(
@@ -47,17 +28,18 @@ def live(
       mods: that the ClientApp was made with, in their order.
       largest_weight: of a client in the average, in (0, 1].
     """
-    clients = [ask(mod, _MODS) for mod in mods]
+    clients = [ask(mod, _KNOWN["mods"]) for mod in mods]
     lines: tuple[str, ...] = ()
+    averages = _KNOWN["averages"]
     noises = [
         classical_noise(mod.source, mod.values)
         for mod in clients
         if mod.name == "LocalDpMod"
     ]
-    if strategy is not None and not ask(strategy, _AVERAGES).name:
-        server = ask(strategy, _STRATEGIES)
+    if strategy is not None and not ask(strategy, averages).name:
+        server = ask(strategy, _KNOWN["strategies"])
         inner = server.values.get("strategy")
-        lines = unknown([server]) or unknown([ask(inner, _AVERAGES)])
+        lines = unknown([server]) or unknown([ask(inner, averages)])
         if not lines:
             names = [mod.name for mod in clients]
             noises.append(_central(server, names, largest_weight))
@@ -87,7 +69,7 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
         multiplier=std / clip,
         stated=Stated(epsilon, delta, "upload"),
         setting=Setting("sensitivity", clip * per_std),
-        assumptions=_REST,
+        assumptions=tuple(_KNOWN["assumptions"]),
     )
 
 
@@ -136,7 +118,7 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
             "the server is trusted: it sees every update",
             f"{clients:g} clients answer, and a client takes part in every round; one "
             "that does not answer moves the average by as much as one that is replaced",
-            *_REST,
+            *_KNOWN["assumptions"],
         ),
         flaws=tuple(flaws),
     )

@@ -14,15 +14,10 @@ from scipy import optimize
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.views import SEEN
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
-RELATIONS = ("zero_out", "replace_one")
-_WORDS = {
-    ("client", "zero_out"): "a client's part against zero, number fixed",
-    ("client", "replace_one"): "replace all records of a client",
-    ("record", "zero_out"): "a record's part against zero, number fixed",
-    ("record", "replace_one"): "replace a record of a client",
-}
+_RELATIONS = toml_beside(__file__, "engines.toml")["relations"]  # in words, by unit
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
 
 
@@ -136,7 +131,7 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     counted = "exact" if noise.rate == 1 else "pld"
     rows = []
     for scope, uploads in scopes.items():
-        for relation in RELATIONS:
+        for relation, words in _RELATIONS[noise.unit].items():
             if relation == "replace_one" and noise.rate < 1:
                 continue  # proved for a record that is left out
             if noise.pure is not None and relation != noise.relation == "replace_one":
@@ -145,7 +140,7 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
             rows.append(
                 Claim(
                     SEEN[noise.view][0].format(1),
-                    _WORDS[noise.unit, relation],
+                    words,
                     f"{scope}, {'basic' if noise.pure is not None else counted}",
                     value,
                     delta if noise.pure is None else 0.0,
@@ -184,7 +179,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
         raise ValueError(
             f"{noise.source}: the ε of a run needs its number of rounds; give --rounds"
         )
-    uploads = 1 if stated.per == "upload" or rounds is None else rounds
+    uploads = rounds if stated.per == "run" and rounds else 1
     spent = epsilon(noise, noise.relation, stated.delta, uploads)
     if noise.pure is None and stated.delta <= 0:
         spent = math.inf
@@ -193,7 +188,8 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     if not reached and noise.setting is not None and stated.epsilon > 0:
         z = _least_multiplier(noise, stated, uploads)
         needed = noise.setting.per_multiplier * z
-    return Verdict(stated, _WORDS[noise.unit, noise.relation], spent, reached, needed)
+    words = _RELATIONS[noise.unit][noise.relation]
+    return Verdict(stated, words, spent, reached, needed)
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:

@@ -12,19 +12,9 @@ from typing import Any
 
 from fedsvp_jax.check.components import Component, ask, unknown
 from fedsvp_jax.check.noise import Noise, Setting, nothing
+from fedsvp_jax.core.files import toml_beside
 
-_OPTIMIZER = "opacus.optimizers.optimizer.DPOptimizer"
-_SAMPLER = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
-_LOADER = "opacus.data_loader.DPDataLoader"
-_REST = (
-    "the number of a client's records is public: what sums are divided by follows it",
-    "nothing but what these steps trained leaves (no metric, no BatchNorm statistics)",
-    "a client takes part in every round",
-    "a gradient is of one record: no loss, collate_fn or layer joins those of a batch",
-    "gradients are finite: the clip lets NaN through",
-    "the noise, floating-point numbers, is as good as real and nobody's guess",
-    "a step is on one batch of this loader, and no setting is changed",
-)
+_KNOWN = toml_beside(__file__, "engines.toml")["opacus"]
 _PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"
 
 
@@ -42,9 +32,9 @@ def live(
       accountant: `PrivacyEngine.accountant` after the training, whose history counts
         instead: all of it is one upload.
     """
-    settings = ask(optimizer, [_OPTIMIZER])
-    sampler = ask(getattr(loader, "batch_sampler", None), [_SAMPLER])
-    if lines := unknown([settings, ask(loader, [_LOADER]), sampler]):
+    settings = ask(optimizer, _KNOWN["optimizer"])
+    sampler = ask(getattr(loader, "batch_sampler", None), _KNOWN["sampler"])
+    if lines := unknown([settings, ask(loader, _KNOWN["loader"]), sampler]):
         return [nothing(settings.source, "no noise is understood", *lines)]
     epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
     steps = math.ceil(epochs * len(loader))
@@ -77,7 +67,7 @@ def live(
             steps=steps,
             rate=rate,
             setting=Setting("noise_multiplier", 1.0),
-            assumptions=_REST,
+            assumptions=tuple(_KNOWN["assumptions"]),
             flaws=flaws,
         )
     ]

@@ -10,21 +10,9 @@ from typing import Any
 
 from fedsvp_jax.check.components import Component, ask, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
+from fedsvp_jax.core.files import toml_beside
 
-_CENTRAL = "CentrallyAppliedPrivacyMechanism"
-_MECHANISMS = [
-    "pfl.privacy.gaussian_mechanism.GaussianMechanism",
-    "pfl.privacy.laplace_mechanism.LaplaceMechanism",
-]
-_WRAPPER = f"pfl.privacy.privacy_mechanism.{_CENTRAL}"
-_WEIGHTS = [
-    f"pfl.aggregate.weighting.WeightBy{name}" for name in ("Datapoints", "User")
-]
-
-_AT_THE_SERVER = (
-    "the server is trusted: it sees every update",
-    "pfl's metrics of the sum stay there: one has its norm before the noise",
-)
+_KNOWN = toml_beside(__file__, "engines.toml")["pfl"]
 _NORM_LEAVES = (
     "pfl's own metric, each user's norm before clipping, leaves without noise"
 )
@@ -37,17 +25,16 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     sum meets before its noise would see the bare sum. Nothing is sampled: pfl's
     accountants count Poisson samples, which a cohort of fixed size is not.
     """
-    things = [
-        ask(thing, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for thing in postprocessors
-    ]
+    mechanisms = _KNOWN["mechanisms"]
+    things = [ask(thing, mechanisms + _KNOWN["others"]) for thing in postprocessors]
     order = "postprocessors: " + ", ".join(thing.source for thing in things)
     private = [thing for thing in things if not thing.name.startswith("Weight")]
     if not private or private != things[-1:]:
         return [nothing(order, "one mechanism is read, which is the last of them")]
     (mechanism,) = private
-    central = mechanism.name == _CENTRAL
+    central = mechanism.name == "CentrallyAppliedPrivacyMechanism"
     if central:
-        mechanism = ask(mechanism.values["underlying_mechanism"], _MECHANISMS)
+        mechanism = ask(mechanism.values["underlying_mechanism"], mechanisms)
         things.append(mechanism)
     if lines := unknown(things):
         return [nothing(order, "no noise is understood", *lines)]
@@ -65,7 +52,6 @@ def _noise(mechanism: Component, central: bool) -> Noise:
         multiplier = mechanism.number("relative_noise_stddev", at_least=0)
     kind = "Laplace noise of scale" if pure else "Gaussian noise of std"
     where = "the sum of a cohort's updates" if central else "every upload"
-    trusted = _AT_THE_SERVER if central else ()
     return Noise(
         source=mechanism.source,
         text=f"{kind} {multiplier * clip:.4g} on {where}, clipped to {clip:g}",
@@ -77,11 +63,5 @@ def _noise(mechanism: Component, central: bool) -> Noise:
         stated=Stated(pure, 0.0, "upload") if pure else None,
         setting=None if pure else Setting("relative_noise_stddev", 1.0),
         flaws=() if central else (_NORM_LEAVES,),
-        assumptions=(
-            *trusted,
-            "a user takes part in every round",
-            "what else leaves, users' metrics and weights, tells nothing",
-            "updates are finite: the clip lets NaN through",
-            "the noise, floating-point numbers, is as good as real and nobody's guess",
-        ),
+        assumptions=(*_KNOWN["trusted"] * central, *_KNOWN["assumptions"]),
     )

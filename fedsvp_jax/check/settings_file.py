@@ -16,28 +16,12 @@ relation = "zero_out"    # one part against zero; or "replace_one"
 
 import pathlib
 import tomllib
-from typing import Any
 
 from fedsvp_jax.check.components import Component
-from fedsvp_jax.check.noise import RELATIONS, Noise, Setting, Stated
+from fedsvp_jax.check.noise import Noise, Setting, Stated
+from fedsvp_jax.core.files import Record, toml_beside
 
-_WORDS = {  # the first where the file says none
-    "noise": ("gaussian", "laplace"),
-    "added_by": ("client", "server"),
-    "unit": ("client", "record"),
-    "per": ("run", "upload"),
-    "relation": RELATIONS,
-}
-_KEYS = {
-    *_WORDS,
-    "std",
-    "clip",
-    "rounds",
-    "steps",
-    "sampling_rate",
-    "epsilon",
-    "delta",
-}
+_KNOWN = toml_beside(__file__, "engines.toml")["settings_file"]
 
 
 def read(path: pathlib.Path) -> list[Noise]:
@@ -47,13 +31,13 @@ def read(path: pathlib.Path) -> list[Noise]:
       ValueError: the file is unreadable, or a setting is unknown, missing or wrong.
     """
     try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        content: Record = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from error
-    if unknown := {*content} - _KEYS:
+    if unknown := {*content} - {*_KNOWN["words"], *_KNOWN["numbers"]}:
         raise ValueError(f"{path} has unknown settings: {', '.join(sorted(unknown))}")
     words = {}
-    for name, allowed in _WORDS.items():
+    for name, allowed in _KNOWN["words"].items():
         words[name] = content.get(name, allowed[0])
         if words[name] not in allowed:
             raise ValueError(

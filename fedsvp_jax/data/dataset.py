@@ -5,12 +5,13 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Names = tuple[str, ...]  # of classes, categories or clients
 Shape = tuple[int, ...]
+Part = tuple[np.ndarray, np.ndarray]  # inputs and labels
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
@@ -24,10 +25,7 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
 
 
 def check_one_client(
-    persons: np.ndarray,
-    clients: np.ndarray,
-    names: Sequence[str] | None,
-    source: str,
+    persons: np.ndarray, clients: np.ndarray, names: Sequence[str] | None, source: str
 ) -> None:
     """Refuses a person with rows at several clients; the sentence names no person.
 
@@ -366,11 +364,8 @@ class ClientStore:
     public_test: bool = False
 
     # What a data set in memory may have, and a store does not.
-    class_names: ClassVar[None] = None
-    train_targets: ClassVar[None] = None
-    test_targets: ClassVar[None] = None
-    test_columns: ClassVar[Mapping[str, Column]] = MappingProxyType({})
-    schema: ClassVar[None] = None
+    class_names = train_targets = test_targets = schema = None
+    test_columns = MappingProxyType[str, Column]({})
 
     @property
     def example_shape(self) -> Shape:

@@ -195,8 +195,8 @@ def by_writer(
     rows, bounds = rows_by_owner(writers)
     counts = np.diff(bounds)
     chosen = draw_writers(counts, num_clients, min_examples=min_examples, seed=seed)
-    ends = zip(bounds[chosen].tolist(), bounds[chosen + 1].tolist(), strict=True)
-    return [rows[first:end] for first, end in ends]
+    by_owner = np.split(rows, bounds[1:-1])
+    return [by_owner[place] for place in chosen]
 
 
 def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -215,11 +215,7 @@ def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_writers(
-    counts: np.ndarray,
-    num_clients: int,
-    *,
-    min_examples: int,
-    seed: int,
+    counts: np.ndarray, num_clients: int, *, min_examples: int, seed: int
 ) -> np.ndarray:
     """(M,): the places in `counts` that become the clients 0, 1, ..., M - 1."""
     enough = np.flatnonzero(counts >= min_examples)

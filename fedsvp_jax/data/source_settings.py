@@ -1,25 +1,26 @@
 """The settings that choose a data set and say what its columns are."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, setting
 from fedsvp_jax.data.tables.schema import Schema, read_schema
 
-_TABLE = "dataset=csv"
+_of_table = partial(setting, needs="dataset=csv")
+_of_file = partial(setting, needs="dataset=csv|npz")
 
 
 @dataclasses.dataclass(frozen=True)
 class TableSettings(Settings):
     """Table: what the columns of a file of one's own are."""
 
-    schema: str | None = setting(
+    schema: str | None = _of_file(
         None,
         "The public schema of the table, a TOML file that `fedsvp schema` drafts: "
         "types, categories, bounds, fill values, classes, label and client column. Of "
         "an npz file, the categories of its columns. Default: what the records tell; "
         "every claim is then nominal.",
-        needs="dataset=csv|npz",
     )
     classes: int | None = setting(
         None,
@@ -28,41 +29,35 @@ class TableSettings(Settings):
         at_least=2,
         needs="dataset=npz",
     )
-    label_column: str | None = setting(
-        None,
-        "The column of the class, texts or whole numbers. Default: the schema's.",
-        needs=_TABLE,
+    label_column: str | None = _of_table(
+        None, "The column of the class, texts or whole numbers. Default: the schema's."
     )
-    client_column: str | None = setting(
+    client_column: str | None = _of_table(
         None,
         "The column that says whose each row is (a hospital, a user): one client per "
         "value with --partition=by_writer, then the default. It is no feature. "
         "Default: the schema's; `none` for none.",
-        needs=_TABLE,
     )
-    drop_columns: str | None = setting(
+    drop_columns: str | None = _of_table(
         None,
         "Columns that are left out, with commas between them (names, ids). A name that "
         "holds a comma may stand in quotes.",
-        needs=_TABLE,
     )
-    test_fraction: float = setting(
+    test_fraction: float = _of_table(
         0.2,
         "Part of the rows that is kept for the test, drawn once and the same for every "
         "seed. The schema's comes first, and a column `split` of train and test "
         "decides instead, if there is one.",
         above=0,
         below=1,
-        needs=_TABLE,
     )
 
-    test_data: str | None = setting(
+    test_data: str | None = _of_file(
         None,
         "A file of test rows, of people who agreed that what is scored on them is "
         "published, and who are in no client's rows: a table with the table's "
         "columns of features and classes, or an .npz file with x_test and y_test. "
         "Default: rows of the table itself, whose scores stay with you.",
-        needs="dataset=csv|npz",
     )
 
     @property

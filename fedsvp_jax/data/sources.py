@@ -15,9 +15,7 @@ _FILES = ("npz", "csv")  # of one's own; `DATA_SETS` are published
 
 
 def load(
-    name: str,
-    data_dir: str | Path | None = None,
-    columns: TableSettings | None = None,
+    name: str, data_dir: str | Path | None = None, columns: TableSettings | None = None
 ) -> Dataset:
     """Reads the data set `name` from its standard files and checks it.
 

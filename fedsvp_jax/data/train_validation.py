@@ -107,10 +107,7 @@ class Division(NamedTuple):
     how: str
 
     def of_client(
-        self,
-        client: int,
-        attributes: np.ndarray,
-        persons: np.ndarray | None = None,
+        self, client: int, attributes: np.ndarray, persons: np.ndarray | None = None
     ) -> Sides:
         """The positions of a client's examples as `(train, validation)`.
 

@@ -146,9 +146,7 @@ def lazy_influence(
     assert settings.vote_epsilon is not None
     flip = flip_probability(settings.vote_epsilon)
     reports = randomized_response(
-        votes,
-        flip,
-        prng.stream_key(vote_key, prng.Stream.VOTE),
+        votes, flip, prng.stream_key(vote_key, prng.Stream.VOTE)
     )
     num = len(votes)
     by_others = 1.0 - jnp.eye(num, dtype=jnp.float32)

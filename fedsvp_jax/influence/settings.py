@@ -1,10 +1,11 @@
 """Settings of the lazy-influence filter."""
 
 import dataclasses
+from functools import partial
 
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 
-_FILTERED = "influence_filter=join"
+_of_filter = partial(setting, needs="influence_filter=join")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,62 +17,47 @@ class FilterSettings(Settings):
         "Lazy-influence filter of clients: none, or join (before the first round).",
         choices=("none", "join"),
     )
-    warmup_examples: int | None = setting(
+    warmup_examples: int | None = _of_filter(
         None,
         "Training examples of the centre, which no client holds. "
         "Default: 500 (digits: 100, MNIST: 600).",
         at_least=2,
-        needs=_FILTERED,
     )
-    backbone_epochs: int = setting(
+    backbone_epochs: int = _of_filter(
         20,
         "Epochs of the whole model on the centre's examples, before the first pass.",
         at_least=0,
-        needs=_FILTERED,
     )
-    warmup_epochs: int = setting(
-        10,
-        "Steps of the centre's last layer on its examples.",
-        at_least=0,
-        needs=_FILTERED,
+    warmup_epochs: int = _of_filter(
+        10, "Steps of the centre's last layer on its examples.", at_least=0
     )
-    contributor_examples: int | None = setting(
+    contributor_examples: int | None = _of_filter(
         None,
         "Most examples in a contributor's batch. Default: 100 (digits: 56).",
         at_least=1,
-        needs=_FILTERED,
     )
-    tester_examples: int | None = setting(
+    tester_examples: int | None = _of_filter(
         None,
         "Most examples that a tester votes with. Default: 50 (digits: 28).",
         at_least=1,
-        needs=_FILTERED,
     )
-    influence_epochs: int = setting(
-        5,
-        "Steps of a contributor's last layer, each on its whole batch.",
-        at_least=1,
-        needs=_FILTERED,
+    influence_epochs: int = _of_filter(
+        5, "Steps of a contributor's last layer, each on its whole batch.", at_least=1
     )
-    influence_learning_rate: float = setting(
-        5.0,
-        "Learning rate of the last layer (features are L2-normalised).",
-        above=0,
-        needs=_FILTERED,
+    influence_learning_rate: float = _of_filter(
+        5.0, "Learning rate of the last layer (features are L2-normalised).", above=0
     )
-    influence_clip: float = setting(
+    influence_clip: float = _of_filter(
         2.0,
         "Bound on the norm of a contributed last layer's update.",
         at_least=LEAST_CLIP,
-        needs=_FILTERED,
     )
-    contribution_noise: float = setting(
+    contribution_noise: float = _of_filter(
         0.1,
         "Std of a contribution's Gaussian noise divided by --influence_clip.",
         at_least=0,
-        needs=_FILTERED,
     )
-    vote_epsilon: float | None = setting(
+    vote_epsilon: float | None = _of_filter(
         None,
         "Budget ε of one vote as defined in the paper, "
         "2 ln((1 - f/2)/(f/2)); the tight value is half of it. At most 20, above which "
@@ -80,16 +66,14 @@ class FilterSettings(Settings):
         above=0,
         at_most=20,
         infinite=True,
-        needs=_FILTERED,
     )
-    minimum_gap: float = setting(
+    minimum_gap: float = _of_filter(
         0.25,
         "Reject nobody unless the two clusters of votes are at least "
         "this share of the largest possible gap apart, beyond what the votes' noise "
         "explains; 0 reproduces the paper.",
         at_least=0,
         at_most=1,
-        needs=_FILTERED,
     )
 
 

@@ -129,7 +129,7 @@ class SweepPlan:
         return by_mechanism
 
 
-def cell_name(config: ExperimentConfig) -> Record:
+def cell_name(config: Config) -> Record:
     """What tells a cell's rows from the others'.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell

@@ -224,8 +224,9 @@ def test_a_plan_without_a_table_is_of_stated_numbers_of_rows(
     line = ["plan", f"--schema={tmp_path}/a.toml", "--auc=.8", "--total_epsilon=3"]
     flags.FLAGS.unparse_flags()
     arguments = flags.FLAGS([*line, *stated])
-    folder = types.SimpleNamespace(FLAGS=types.SimpleNamespace(output_dir=tmp_path))
-    monkeypatch.setattr(plan, "flags", folder)
+    values = flags.FLAGS.flag_values_dict() | {"output_dir": tmp_path}
+    stated_flags = types.SimpleNamespace(FLAGS=types.SimpleNamespace(**values))
+    monkeypatch.setattr(plan, "flags", stated_flags)
     plan.main(arguments)
     sizes = np.bincount(seen[0].train_writers)
     assert sizes.tolist() == [161, 80, 80, 79] and seen[0].rows_per_person == 1

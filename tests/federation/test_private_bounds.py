@@ -16,7 +16,7 @@ from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import planned_row, table
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.tables import draft
+from fedsvp_jax.data.tables import draft, table_file
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import Program, build, store_builder
@@ -276,7 +276,7 @@ def test_of_each_person_one_row_is_asked():
         "ill": ["no", "yes"] * 2000,
     }
     drafted = draft.proposed(columns, label="ill", client=None, source="s").schema
-    table_of_texts = draft.columns_of(columns, "s")
+    table_of_texts = table_file.columns_of(columns, "s")
     bought = with_bought_bounds(drafted, table_of_texts, 4.0)
     assert bought.person == "id" and bought.bounds_unit == "person"
     assert bought.columns["dose"].bounds[1] < 60  # the first row of each has 0 to 49

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.files import toml_beside
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Dataset, Part
 from fedsvp_jax.data.datasets import folders
 from fedsvp_jax.data.tables import files
 
@@ -20,7 +20,7 @@ _PIXELS = 3 * 32 * 32
 _FILES = toml_beside(__file__, "files.toml")
 
 
-def _read(path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _read(path: Path, name: str) -> Part:
     """Images (n, 32, 32, 3) uint8 and labels (n,) int32 of one file."""
     raw = np.frombuffer(path.read_bytes(), np.uint8)
     place = _FILES[name]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.files import toml_beside
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Dataset, Part
 from fedsvp_jax.data.datasets import folders
 from fedsvp_jax.data.tables import files
 
@@ -67,7 +67,7 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
     marker, num_classes = f"{place['train']}-{_IMAGES}", place["num_classes"]
     folder = folders.find_folder(data_dir, place["folders"], marker, data_set=name)
 
-    def read(stem: str) -> tuple[np.ndarray, np.ndarray]:
+    def read(stem: str) -> Part:
         image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
         label_path = _plain_or_gz(folder, f"{stem}-{_LABELS}")
         images = read_idx(image_path, num_axes=3)

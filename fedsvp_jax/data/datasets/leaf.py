@@ -94,16 +94,14 @@ def _users(folder: Path) -> Iterator[ClientExamples]:
                 yield _read_user(data, user, count, path)
 
 
-def _read_folder(
-    folder: Path,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
+def _read_folder(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
     """Inputs, labels, each example's writer by the place of its name, and the names."""
     users = list(_users(folder))
     if not users:
         raise ValueError(f"{folder} holds no example; at least one is needed")
     names, inputs, labels = zip(*users, strict=True)
     of_user = np.unique(np.asarray(names), return_inverse=True)[1].astype(np.int32)
-    writers = np.repeat(of_user, [len(user_labels) for user_labels in labels])
+    writers = np.repeat(of_user, [*map(len, labels)])
     return np.concatenate(inputs), np.concatenate(labels), writers, set(names)
 
 

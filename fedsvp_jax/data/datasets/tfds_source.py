@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Dataset, Part
 from fedsvp_jax.data.tables import files
 
 _TEST_SPLITS = ("test", "validation")  # the first that exists is the test set
@@ -40,9 +40,7 @@ def _open(name: str, data_dir: Path | None) -> dict[str, Any]:
     return splits
 
 
-def _read(
-    source: Sequence[Any], keys: Sequence[str], place: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _read(source: Sequence[Any], keys: Sequence[str], place: str) -> Part:
     """The inputs and the labels of one split."""
     try:
         rows = [source[row] for row in range(len(source))]

@@ -56,10 +56,7 @@ class StoredClients:
         train, validation = self.division.of_client(client, attributes)
         positions = np.concatenate([train, validation])
         return HeldExamples(
-            inputs[positions],
-            labels[positions],
-            attributes[positions],
-            len(train),
+            inputs[positions], labels[positions], attributes[positions], len(train)
         )
 
     def _attributes(self, client: int) -> np.ndarray:
@@ -87,6 +84,6 @@ class StoredClients:
         before = np.cumsum(numbers) - numbers
         rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
         attributes = self.attribute_table[self.store.train_labels[rows]]
-        cells = clients * self.num_attributes + attributes
-        size = len(places) * self.num_attributes
-        return np.bincount(cells, minlength=size).reshape(len(places), -1)
+        counts = np.zeros((len(places), self.num_attributes), int)
+        np.add.at(counts, (clients, attributes), 1)
+        return counts

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.data.dataset import ClientStore, Facts
+from fedsvp_jax.data.dataset import ClientStore, Facts, Part
 from fedsvp_jax.data.tables import files
 
 VERSION = 3
@@ -27,7 +27,7 @@ FACTS = ("num_classes", "most_copies", "from_records")  # that the fingerprint b
 ARRAYS = ("clients", "digests", "test_inputs", "test_labels")
 
 
-def examples_of(store: ClientStore, client: int) -> tuple[np.ndarray, np.ndarray]:
+def examples_of(store: ClientStore, client: int) -> Part:
     """`(inputs, labels)` of one client.
 
     Raises:

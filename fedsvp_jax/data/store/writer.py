@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.core.files import sync
+from fedsvp_jax.core.files import Record, sync
 from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.data.store.folder import (
     FACTS,
@@ -73,10 +73,7 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
 def _write(folder: Path, stream: StoreSource) -> None:
     test = ClientExamples("the test set", stream.test_inputs, stream.test_labels)
     test = _checked(test, test, stream.num_classes)
-    names: list[Any] = []
-    digests: list[bytes] = []
-    places: list[tuple[int, int]] = []
-    num_rows = 0
+    clients: list[tuple[Any, bytes, int]] = []
     with (
         (folder / "inputs.bin").open("wb") as inputs,
         (folder / "labels.bin").open("wb") as labels,
@@ -87,21 +84,20 @@ def _write(folder: Path, stream: StoreSource) -> None:
             client = _checked(examples, test, stream.num_classes)
             for file, array in ((inputs, client.inputs), (labels, client.labels)):
                 file.write(np.ascontiguousarray(array).data)
-            digests.append(digest_of(client.inputs, client.labels))
-            names.append(client.name)
-            places.append((num_rows, len(client.labels)))
-            num_rows += len(client.labels)
-    if not places:
+            digest = digest_of(client.inputs, client.labels)
+            clients.append((client.name, digest, len(client.labels)))
+    if not clients:
         raise ValueError(
             "no client holds an example; a store needs at least one client"
         )
+    names, digests, sizes = zip(*clients, strict=True)
     if len(set(names)) < len(names):
         (twice, _), *_ = collections.Counter(names).most_common(1)
         raise ValueError(f"client {twice} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
     sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
-    arrays: dict[str, Any] = {
-        "clients": np.asarray(places, np.int64)[order],
+    arrays: Record = {
+        "clients": np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)[order],
         "digests": sums[order],
         "test_inputs": test.inputs,
         "test_labels": test.labels,

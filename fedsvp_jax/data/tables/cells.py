@@ -7,34 +7,28 @@ that could be meant in two ways is no number.
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.tables import files
-from fedsvp_jax.data.tables.literals import (
-    DATE_FORMS,
-    NO_VALUE,
-    TAIL,
-    Notation,
-    days,
-    hours,
-    normal,
-)
+from fedsvp_jax.data.tables import files, literals
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"
 _EXACT = 2**53  # float64 holds every whole number below
 
 
-class Columns(dict[str, pa.ChunkedArray]):
+Cells: TypeAlias = pa.ChunkedArray  # (rows,) of one column
+
+
+class Columns(dict[str, Cells]):
     """A table's columns by name, whose texts are normalised."""
 
 
-def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`normal` of every text, (rows,), in one line."""
+def normal_texts(column: Cells) -> Cells:
+    """`literals.normal` of every text, (rows,), in one line."""
     column = pc.utf8_trim_whitespace(column)
     written = (bytes(chunk.buffers()[-1] or b"") for chunk in column.chunks)
     if any(mark in chunk for chunk in written for mark in b"\t\r\n"):
@@ -42,10 +36,12 @@ def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pc.all(pc.string_is_ascii(column), min_count=0).as_py():
         return column
     names, codes = distinct(column)
-    return pa.chunked_array([pa.array(map(normal, names)).take(pa.array(codes))])
+    return pa.chunked_array(
+        [pa.array(map(literals.normal, names)).take(pa.array(codes))]
+    )
 
 
-def column_of(values: Any, source: str) -> pa.ChunkedArray:
+def column_of(values: Any, source: str) -> Cells:
     """(rows,) texts, or numbers and truth values as they are, of any sequence.
 
     Raises:
@@ -54,7 +50,7 @@ def column_of(values: Any, source: str) -> pa.ChunkedArray:
     if isinstance(values, np.ndarray) and values.dtype.kind == "T":
         values = values.astype(object)
     try:
-        is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+        is_arrow = isinstance(values, pa.Array | Cells)
         array = values if is_arrow else pa.array(values, from_pandas=True)
         if pa.types.is_dictionary(array.type):
             array = array.cast(array.type.value_type)
@@ -82,7 +78,7 @@ def column_of(values: Any, source: str) -> pa.ChunkedArray:
     return normal_texts(column.cast(pa.string()).fill_null(""))
 
 
-def is_numeric(column: pa.ChunkedArray) -> bool:
+def is_numeric(column: Cells) -> bool:
     """Whether a column came as numbers or truth values."""
     kind, types = column.type, pa.types
     numeric = types.is_integer(kind) or types.is_floating(kind)
@@ -96,7 +92,7 @@ def _text(value: Any) -> str:
     return str(int(value) if is_whole else value)
 
 
-def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def texts(column: Cells) -> Cells:
     """(rows,) texts: numbers as they are written, whole ones without a point."""
     if not is_numeric(column):
         return column
@@ -112,7 +108,7 @@ def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()).fill_null("")
 
 
-def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
+def distinct(column: Cells) -> tuple[list[str], np.ndarray]:
     """The different texts by letters, and (rows,) int32: which of them each cell is."""
     encoded = texts(column).dictionary_encode().combine_chunks()
     order = pc.sort_indices(encoded.dictionary)
@@ -120,22 +116,22 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
     return encoded.dictionary.take(order).to_pylist(), codes
 
 
-def num_distinct(column: pa.ChunkedArray) -> int:
+def num_distinct(column: Cells) -> int:
     """The number of different values, without missing ones."""
     return int(pc.count_distinct(column).as_py())
 
 
-def holds(column: pa.ChunkedArray, marks: Sequence[str]) -> np.ndarray:
+def holds(column: Cells, marks: Sequence[str]) -> np.ndarray:
     """(rows,) bool: which cells are one of these texts."""
     return np.asarray(pc.is_in(texts(column), pa.array(marks, pa.string())))
 
 
-def is_missing(column: pa.ChunkedArray) -> np.ndarray:
+def is_missing(column: Cells) -> np.ndarray:
     """(rows,) bool: blanks, NA, ?, and what is no finite number."""
-    return holds(pc.ascii_lower(texts(column)), NO_VALUE)
+    return holds(pc.ascii_lower(texts(column)), literals.NO_VALUE)
 
 
-def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
+def numbers(column: Cells, notation: literals.Notation) -> np.ndarray:
     """(rows,) float64: the finite numbers that are plainly written; NaN elsewhere."""
     decimal, thousands = notation
     if is_numeric(column):
@@ -157,13 +153,16 @@ def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     return _floats(pc.replace_substring(plain, decimal, "."))
 
 
-def _of_each(column: pa.ChunkedArray, meaning: Callable[[str], float]) -> np.ndarray:
+def _of_each(column: Cells, meaning: Callable[[str], float]) -> np.ndarray:
     names, codes = distinct(column)
     return np.array([meaning(text) for text in names] or [math.nan])[codes]
 
 
 def values_of(
-    column: pa.ChunkedArray, type_: str, notation: Notation, form: str = DATE_FORMS[0]
+    column: Cells,
+    type_: str,
+    notation: literals.Notation,
+    form: str = literals.DATE_FORMS[0],
 ) -> np.ndarray:
     """(rows,) float64: what the cells mean as a `type_`; NaN where they mean nothing.
 
@@ -172,26 +171,24 @@ def values_of(
       type_: number, percent (45 of `45 %`), date (days since 1970-01-01) or time (hours
         since midnight).
       notation: of numbers.
-      form: of dates with slashes, of `DATE_FORMS`.
+      form: of dates with slashes, of `literals.DATE_FORMS`.
     """
     if type_ in ("number", "percent"):
         is_value: Any = True
         if type_ == "percent":  # `45 %` is 45, and so is `45%`
-            is_value = pc.ends_with(texts(column), "%")
+            is_value = np.asarray(pc.ends_with(texts(column), "%"))
             column = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
-        values = np.where(is_value, numbers(column, notation), np.nan)
-        if np.isfinite(values).all():
-            return values
-        return np.where(np.isfinite(values), values, np.nan)
+        values = numbers(column, notation)
+        return np.where(is_value & np.isfinite(values), values, np.nan)
     written = texts(column)
     if type_ == "time":
-        return _of_each(written, hours)
+        return _of_each(written, literals.hours)
     # Without the time of the day: else every second would be another text.
-    written = pc.replace_substring_regex(written, f"^({_DAY}){TAIL}$", r"\1")
-    return _of_each(written, lambda text: days(text, form))
+    written = pc.replace_substring_regex(written, f"^({_DAY}){literals.TAIL}$", r"\1")
+    return _of_each(written, lambda text: literals.days(text, form))
 
 
-def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
+def place(column: Cells, wrong: np.ndarray) -> str:
     """`('old' in row 20, the first of 3; the first row is 1)`: where cells are wrong.
 
     Args:
@@ -204,6 +201,6 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
     return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
 
 
-def _floats(column: pa.ChunkedArray) -> np.ndarray:
+def _floats(column: Cells) -> np.ndarray:
     """(rows,) float64; NaN where there is no value."""
     return np.asarray(column.cast(pa.float64(), safe=False)).astype(np.float64)

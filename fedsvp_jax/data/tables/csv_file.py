@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedsvp_jax.data.tables import cells, files, literals
-from fedsvp_jax.data.tables.cells import Columns
-from fedsvp_jax.data.tables.literals import ENCODINGS
 
 _BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
@@ -48,7 +46,7 @@ class Form(NamedTuple):
     divider: str
 
 
-def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
+def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, Form]:
     """Every column as (rows,) text, normalised, and how the file is written.
 
     The header names the columns; a comma, a semicolon, a tab or a bar divides them,
@@ -82,7 +80,9 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
             ".dta, .xpt), or export it as CSV (UTF-8)"
         )
     marked = [codec for mark, codec in _MARKS.items() if raw.startswith(mark)]
-    raw, codec = _in_utf8(raw, marked or ([encoding] if encoding else ENCODINGS), path)
+    raw, codec = _in_utf8(
+        raw, marked or ([encoding] if encoding else literals.ENCODINGS), path
+    )
     if b"\0" in raw:
         raise ValueError(f"{path} holds NUL bytes: it is no text file")
     start = 0
@@ -93,10 +93,12 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
         header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
         divider = max(_DIVIDERS, key=header.count)
     _check_quotes(raw, divider, path)
-    form = Form(codec if codec in ENCODINGS else ENCODINGS[0], divider)
+    form = Form(
+        codec if codec in literals.ENCODINGS else literals.ENCODINGS[0], divider
+    )
     names, columns = _columns(raw, start, divider, path)
     del raw  # before the columns are normalised
-    table = Columns()
+    table = cells.Columns()
     while columns:
         table[names[len(table)]] = cells.normal_texts(columns.pop(0))
     again = np.all([pc.equal(table[name], name) for name in names], axis=0)
@@ -119,7 +121,7 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
                 f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)",
                 stacklevel=4,
             )
-        return raw if codec == ENCODINGS[0] else text.encode(), codec
+        return raw if codec == literals.ENCODINGS[0] else text.encode(), codec
     raise ValueError(
         f"{path}, line {_line(raw[: fault.start])}, has the byte "
         f"0x{raw[fault.start]:02x}, which "
@@ -152,14 +154,14 @@ def _check_quotes(text: bytes, divider: str, path: Path) -> None:
 
 def _columns(
     text: bytes, start: int, divider: str, path: Path
-) -> tuple[list[str], list[pa.ChunkedArray]]:
+) -> tuple[list[str], list[cells.Cells]]:
     """Names and columns of a file; all faults of its header and its lines are named."""
     csv.field_size_limit(2**31 - 1)
     lines = (line[0].decode() for line in _LINE.finditer(text, start))
     reader = csv.reader(lines, delimiter=divider)
     names = [re.sub(r"\s+", " ", literals.normal(name)) for name in next(reader, [])]
     faults, numbers = _header_faults(names), [str(place) for place in range(len(names))]
-    columns: list[pa.ChunkedArray] = []
+    columns: list[cells.Cells] = []
     try:
         columns = pyarrow.csv.read_csv(
             pa.BufferReader(pa.py_buffer(text)[start:]),

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from fedsvp_jax.data.tables import cells
-from fedsvp_jax.data.tables.literals import Notation
-from fedsvp_jax.data.tables.schema import SchemaColumn
+from fedsvp_jax.data.tables import cells, literals, schema
 
 _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
@@ -20,7 +18,7 @@ _NEAR = 100  # columns before and behind a column
 
 
 def notes(
-    features: Mapping[str, pa.ChunkedArray], classes: pa.ChunkedArray, label: str
+    features: Mapping[str, cells.Cells], classes: cells.Cells, label: str
 ) -> dict[str, str]:
     """What to ask of columns, by name.
 
@@ -54,9 +52,9 @@ def notes(
 
 
 def repetitions(
-    features: Mapping[str, pa.ChunkedArray],
-    declared: Mapping[str, SchemaColumn],
-    notation: Notation,
+    features: Mapping[str, cells.Cells],
+    declared: Mapping[str, schema.SchemaColumn],
+    notation: literals.Notation,
 ) -> dict[str, str]:
     """What to ask of columns that are linear in the features of another, by name.
 
@@ -90,28 +88,18 @@ def repetitions(
         is_free = len(block) > block.shape[1] + _FREE
         if is_free and size > _FEWEST * (block**2).max():
             blocks[name] = (block / np.sqrt(size)).astype(np.float32)
-    if not blocks:
-        return {}
-    stacked = np.concatenate([*blocks.values()], axis=1)
-    starts = np.cumsum([0, *(block.shape[1] for block in blocks.values())])
-    tells: set[tuple[int, int]] = set()
-    for at, block in enumerate(blocks.values()):
-        near = slice(max(at - _NEAR, 0), min(at + _NEAR, len(blocks)))
-        first = starts[near]
-        neighbours = stacked[:, first[0] : starts[near.stop]]
-        rest = neighbours - block @ (np.linalg.pinv(block, _RANK) @ neighbours)
-        explained = np.add.reduceat((rest**2).sum(0), first - first[0]) < _ROUNDED
-        tells |= {
-            (at, near.start + place) for place in np.flatnonzero(explained).tolist()
-        }
-    sources = {
-        name: source
-        for source, name in sorted(tells, reverse=True)
-        if source < name or (name, source) not in tells
-    }
-    names = [*blocks]
+    names, explained = [*blocks], dict[str, list[str]]()
+    for at, (source, block) in enumerate(blocks.items()):
+        inverse = np.linalg.pinv(block, _RANK)
+        explained[source] = [
+            name
+            for name in names[max(at - _NEAR, 0) : at + _NEAR]
+            if np.square(blocks[name] - block @ (inverse @ blocks[name])).sum()
+            < _ROUNDED
+        ]
     return {
-        names[name]: f'{names[source]} tells the same: type = "drop" leaves '
-        f"{names[name]} out"
-        for name, source in sources.items()
+        name: f'{source} tells the same: type = "drop" leaves {name} out'
+        for source in reversed(names)  # so that of several the first is named
+        for name in explained[source]
+        if names.index(source) < names.index(name) or source not in explained[name]
     }

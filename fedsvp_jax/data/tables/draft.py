@@ -18,9 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.tables import cells, dependences, encoding, files, literals
-from fedsvp_jax.data.tables.cells import Columns, place
-from fedsvp_jax.data.tables.csv_file import Form
+from fedsvp_jax.data.dataset import Names
+from fedsvp_jax.data.tables import (
+    cells,
+    csv_file,
+    dependences,
+    encoding,
+    files,
+    literals,
+    table_file,
+)
+from fedsvp_jax.data.tables.cells import Cells, Columns, place
 from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import (
     MOST_CLASSES,
@@ -29,7 +37,6 @@ from fedsvp_jax.data.tables.schema import (
     Schema,
     SchemaColumn,
 )
-from fedsvp_jax.data.tables.table_file import columns_of
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
@@ -67,7 +74,7 @@ def proposed(
     client: str | None,
     drop: Sequence[str] = (),
     source: str,
-    form: Form | None = None,
+    form: csv_file.Form | None = None,
     notation: Notation | None = None,
 ) -> Draft:
     """The draft that `fedsvp schema` writes; `form` is that of a CSV file.
@@ -77,7 +84,7 @@ def proposed(
         two ways; a stated `notation` settles that.
     """
     notes: dict[str, list[str]] = collections.defaultdict(list)
-    columns = columns_of(table, source)
+    columns = table_file.columns_of(table, source)
     if "" in columns:
         notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
@@ -91,7 +98,7 @@ def proposed(
         notation = written_notation(features, form.divider if form else ",", source)
     schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     faults: list[str] = []
-    class_names: tuple[str, ...] = ()
+    class_names: Names = ()
     for name, column in features.items():
         with files.collected(faults):
             schema_columns[name], note = _draft_column(
@@ -129,12 +136,16 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
-    texts = {name: "; ".join(filter(None, each)) for name, each in notes.items()}
-    return Draft(schema, {name: text for name, text in texts.items() if text})
+    texts = {
+        name: text
+        for name, each in notes.items()
+        if (text := "; ".join(filter(None, each)))
+    }
+    return Draft(schema, texts)
 
 
 def written_notation(
-    columns: Mapping[str, pa.ChunkedArray], divider: str, source: str
+    columns: Mapping[str, Cells], divider: str, source: str
 ) -> Notation:
     """How the numbers of a table are written.
 
@@ -142,8 +153,9 @@ def written_notation(
       ValueError: some have a point before the fraction, and some a comma; or every mark
         has three digits behind it, so that it may stand between thousands.
     """
-    fractions: dict[str, list[str]] = {",": [], ".": []}
-    groups: dict[str, list[str]] = {",": [], ".": []}
+    fractions, groups = (
+        {mark: list[str]() for mark in literals.DECIMALS} for _ in range(2)
+    )
     for name, column in columns.items():
         if cells.is_numeric(column):
             continue
@@ -196,14 +208,14 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     return {"label": label, "client": None if client == label else client}
 
 
-def repeats(name: str, column: pa.ChunkedArray) -> bool:
+def repeats(name: str, column: Cells) -> bool:
     """Whether a column names persons, of whom some have several rows."""
     is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
     return bool(is_person) and _FEW < cells.num_distinct(column) < len(column)
 
 
 def _draft_column(
-    name: str, column: pa.ChunkedArray, notation: Notation, source: str
+    name: str, column: Cells, notation: Notation, source: str
 ) -> Proposal:
     numbers = cells.values_of(column, "number", notation)
     is_number = ~np.isnan(numbers)
@@ -235,23 +247,18 @@ def _draft_column(
     if few and is_number.any():
         words = ", ".join(map(files.quoted, oddities))
         proposal = _numeric(
-            SchemaColumn("number", missing=tuple(sorted(oddities))),
-            numbers,
-            ~is_number,
+            SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
         )
         return proposal[0], f"{words}: a missing number? {proposal[1]}".rstrip()
     return _category(name, column, rest, source)
 
 
 def _scaled(
-    column: pa.ChunkedArray,
-    rest: pa.ChunkedArray,
-    notation: Notation,
-    missing: np.ndarray,
+    column: Cells, rest: Cells, notation: Notation, missing: np.ndarray
 ) -> Proposal | None:
     """Dates, times or per cents; None where the texts are something else."""
     fits = []
-    for type_, form in _SCALES:
+    for type_, form in literals.WORDS["scales"]:
         if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
             continue
         values = cells.values_of(column, type_, notation, form)
@@ -265,15 +272,8 @@ def _scaled(
     return fits[0] if fits else None
 
 
-_SCALES = (
-    *(("date", form) for form in literals.DATE_FORMS),
-    ("time", literals.DATE_FORMS[0]),
-    ("percent", literals.DATE_FORMS[0]),
-)
-
-
 def _code(
-    name: str, column: pa.ChunkedArray, numbers: np.ndarray, source: str
+    name: str, column: Cells, numbers: np.ndarray, source: str
 ) -> Proposal | None:
     """Leaves numbers out that count nothing; None where they may."""
     is_code = pc.match_substring_regex(cells.texts(column), _CODE).to_numpy()
@@ -300,9 +300,7 @@ def _code(
     return None
 
 
-def _category(
-    name: str, column: pa.ChunkedArray, rest: pa.ChunkedArray, source: str
-) -> Proposal:
+def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     example, count = rest[0].as_py(), cells.num_distinct(column)
     hints = (
@@ -346,18 +344,15 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
     median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
-    binary = ((present == low) | (present == high)).all()
+    is_number = column.type == "number"
+    binary = is_number and ((present == low) | (present == high)).all()
     blank = missing.mean()
     fill = (float(median),) if blank else ()
     column = dataclasses.replace(
         column,
         bounds=bounds,
         fill=fill[0] if fill else None,
-        log=bool(
-            column.type == "number"
-            and not binary
-            and upper - low < _SKEWED * (high - low)
-        ),
+        log=bool(is_number and not binary and upper - low < _SKEWED * (high - low)),
         from_data=bounds + fill,
     )
     codes = np.unique(present)
@@ -365,12 +360,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     marks = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
     few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
     notes = {
-        f"binary: {low:g} or {high:g}": binary and column.type == "number",
+        f"binary: {low:g} or {high:g}": binary,
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
-        f'type = "category", values = {json.dumps(listed)}': few
-        and column.type == "number",
+        f'type = "category", values = {json.dumps(listed)}': few and is_number,
         f"{', '.join(marks)}: a missing number? state it in missing": marks
-        and column.type == "number",
+        and is_number,
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
@@ -407,7 +401,7 @@ def strict(
     """
     schema_columns: dict[str, SchemaColumn] = {}
     wrong: list[str] = []
-    class_names: tuple[str, ...] = ()
+    class_names: Names = ()
     with files.collected(wrong):
         class_names = classes(columns[label], f"{source}: column {label}")
     for name in columns:
@@ -419,9 +413,7 @@ def strict(
     return Schema(schema_columns, label, class_names, classes_from_data=True), wrong
 
 
-def _strict_column(
-    column: pa.ChunkedArray, is_train: np.ndarray, source: str
-) -> SchemaColumn:
+def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
     finite = np.isfinite(numbers)
     names, _ = cells.distinct(column.slice(0, 0) if finite.any() else column)
@@ -446,7 +438,7 @@ def _strict_column(
     return SchemaColumn("category", values=values, from_data=True)
 
 
-def classes(written: pa.ChunkedArray, source: str) -> tuple[str, ...]:
+def classes(written: Cells, source: str) -> Names:
     """The classes that labels name, as they are written, in order.
 
     Raises:

@@ -16,8 +16,7 @@ from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, nearest
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.data.tables import cells, files, literals
-from fedsvp_jax.data.tables.cells import Columns, place
-from fedsvp_jax.data.tables.literals import Notation
+from fedsvp_jax.data.tables.cells import Cells, Columns, place
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
@@ -66,7 +65,7 @@ def encode(
       ValueError: what is wrong with each column, by name and row.
     """
     faults, attributes, outside, at_extremes = list(wrong), {}, {}, list[str]()
-    declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
+    declared = schema.features
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():
@@ -109,7 +108,7 @@ def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
 
 
 def _encode_column(
-    values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
+    values: Cells, column: SchemaColumn, notation: literals.Notation, source: str
 ) -> tuple[np.ndarray, Column | None, np.ndarray]:
     """(rows, width) features; categories; rows beyond bounds or stated categories.
 
@@ -144,7 +143,7 @@ def _encode_column(
 
 
 def _count_others(
-    codes: np.ndarray, values: pa.ChunkedArray, column: SchemaColumn, source: str
+    codes: np.ndarray, values: Cells, column: SchemaColumn, source: str
 ) -> np.ndarray:
     """The rows with a text that `OTHERS` takes.
 
@@ -180,7 +179,7 @@ def _category_features(values: Sequence[str]) -> np.ndarray:
 
 
 def numbers_of(
-    values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
+    values: Cells, column: SchemaColumn, notation: literals.Notation, source: str
 ) -> np.ndarray:
     """(rows,) float64: what the cells of a column mean, missing ones filled.
 
@@ -202,10 +201,10 @@ _FAULTS = toml_beside(__file__, "encoding.toml")
 
 
 def _refuse(
-    values: pa.ChunkedArray,
+    values: Cells,
     wrong: np.ndarray,
     column: SchemaColumn,
-    notation: Notation,
+    notation: literals.Notation,
     source: str,
 ) -> None:
     """Raises Misfit: which cells are wrong, and what mends them."""
@@ -228,7 +227,7 @@ def _refuse(
         raise Misfit(f"{source} {fault} {at}", remedy.format(marks=marks))
 
 
-def check_named(written: pa.ChunkedArray, kind: str, source: str) -> None:
+def check_named(written: Cells, kind: str, source: str) -> None:
     """Raises ValueError: a row names no client, or no person."""
     if (blank := cells.is_missing(written)).any():
         raise ValueError(
@@ -237,7 +236,7 @@ def check_named(written: pa.ChunkedArray, kind: str, source: str) -> None:
         )
 
 
-def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndarray:
+def coded(values: Cells, names: Sequence[str], source: str) -> np.ndarray:
     """(rows,) int32: which of the categories each value is.
 
     Args:
@@ -261,7 +260,7 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     return codes
 
 
-def by_name(values: pa.ChunkedArray, source: str) -> Column:
+def by_name(values: Cells, source: str) -> Column:
     """A column by the categories that occur, in order.
 
     Whole numbers are in the order of numbers, whatever else in that of letters.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.settings import unknown
-from fedsvp_jax.data.dataset import integer_labels
+from fedsvp_jax.data.dataset import Names, integer_labels
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 _SHOWN = 8  # faults of which an error tells
@@ -38,7 +38,7 @@ def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray
 
 def count_classes(
     labels: Sequence[np.ndarray], declared: int | None, path: Path
-) -> tuple[int, tuple[str, ...]]:
+) -> tuple[int, Names]:
     """The number of classes, and which settings were read from the records for it.
 
     Args:

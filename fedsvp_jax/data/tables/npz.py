@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column, Dataset
+from fedsvp_jax.data.dataset import Column, Dataset, Names
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import files
 
@@ -62,7 +62,7 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _arrays(path: Path, required: Names) -> dict[str, np.ndarray]:
     expected = "an .npz file of plain arrays (pickled objects are never loaded)"
     with files.readable(path, f"; it must be {expected}"):
         arrays = files.read_arrays(path)
@@ -73,9 +73,7 @@ def _arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _codes(
-    values: np.ndarray, source: str, names: tuple[str, ...] | None = None
-) -> Column:
+def _codes(values: np.ndarray, source: str, names: Names | None = None) -> Column:
     """The values of one column, by declared names or in sorted order."""
     from fedsvp_jax.data.tables import cells, encoding  # pyarrow starts slowly
 

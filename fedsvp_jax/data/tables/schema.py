@@ -73,10 +73,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import Settings, setting, unknown
+from fedsvp_jax.data.dataset import Names
 from fedsvp_jax.data.tables import files, literals
-from fedsvp_jax.data.tables.literals import DATE_FORMS, Notation
 
 OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000
@@ -95,7 +95,7 @@ _UNITS: dict[str, Callable[[float], Any]] = {
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-Mark = bool | tuple[float, ...] | tuple[str, ...] | None
+Mark = bool | tuple[float, ...] | Names | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,11 +117,13 @@ class SchemaColumn(Settings):
 
     type: str
     bounds: tuple[float, float] = (0.0, 0.0)
-    form: str = setting(DATE_FORMS[0], "Of dates with slashes.", choices=DATE_FORMS)
+    form: str = setting(
+        literals.DATE_FORMS[0], "Of dates with slashes.", choices=literals.DATE_FORMS
+    )
     log: bool = setting(False, "Whether numbers are scaled by their logarithms.")
     fill: float | None = setting(None, "The number of a missing cell.")
-    missing: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
+    missing: Names = ()
+    values: Names = ()
     from_data: Mark = None
 
     @property
@@ -159,7 +161,7 @@ class Schema(Settings):
 
     columns: Mapping[str, SchemaColumn]
     label: str | None = setting(None, "The column of the class.")
-    classes: tuple[str, ...] = ()
+    classes: Names = ()
     shares: tuple[float, ...] = ()
     classes_from_data: Mark = None
     client: str | None = setting(None, "The column that says whose each row is.")
@@ -205,9 +207,15 @@ class Schema(Settings):
         files.refuse([fault for fault, holds in faults.items() if holds])
 
     @property
-    def notation(self) -> Notation:
+    def features(self) -> dict[str, SchemaColumn]:
+        """The columns that are not left out."""
+        columns = self.columns.items()
+        return {name: column for name, column in columns if column.type != "drop"}
+
+    @property
+    def notation(self) -> literals.Notation:
         """How numbers are written."""
-        return Notation(self.decimal, self.thousands)
+        return literals.Notation(self.decimal, self.thousands)
 
     @property
     def bought(self) -> tuple[int, float]:
@@ -215,7 +223,7 @@ class Schema(Settings):
         return self.bounds_draws, self.bounds_epsilon / max(self.bounds_draws, 1)
 
     @property
-    def from_records(self) -> tuple[str, ...]:
+    def from_records(self) -> Names:
         """The parts that the records decided, in words; they make claims nominal."""
         kinds = {"category": "categories", "drop": "leaving out"}
         parts = [f"the classes of {self.label}"] if self.classes_from_data else []
@@ -302,7 +310,7 @@ def from_toml(text: str, source: str) -> Schema:
     for name, table in declared.items() if isinstance(declared, dict) else ():
         with files.collected(faults, f"column {name}: "):
             columns[name] = _column(table if isinstance(table, dict) else {})
-    fields: dict[str, Any] = {}
+    fields: Record = {}
     for section, keys in reversed(_KEYS.items()):  # the top level has what is left
         table = content.pop(section, {}) if section else content
         with files.collected(faults, section and f"{section}: "):
@@ -329,7 +337,7 @@ def _refuse_others(table: Mapping[str, Any], keys: Collection[str]) -> None:
         raise unknown("a key", name, sorted(keys))
 
 
-def _column(table: dict[str, Any]) -> SchemaColumn:
+def _column(table: Record) -> SchemaColumn:
     """Raises ValueError: a key or a value that its type does not have."""
     kind: Any = table.get("type")
     if kind not in TYPES:
@@ -377,7 +385,7 @@ def _number(value: Any, key: str, kind: str) -> float:
     return literals.hours(value.isoformat()) if kind == "time" else float(value)
 
 
-def _texts(values: Any, name: str) -> tuple[str, ...]:
+def _texts(values: Any, name: str) -> Names:
     if not isinstance(values, list) or not all(
         isinstance(value, str | int) and not isinstance(value, bool) for value in values
     ):

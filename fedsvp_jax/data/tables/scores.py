@@ -143,10 +143,9 @@ def of_table(
         "confusion": confusion.tolist(),
     }
     if len(present) == len(counts) == 2:
-        scores_of_rows |= {
-            "roc": _roc(chances[:, 1], labels == 1),
-            "calibration": _calibration(chances[:, 1], labels == 1),
-        }
+        of_second = chances[:, 1], labels == 1
+        scores_of_rows["roc"] = _roc(*of_second)
+        scores_of_rows["calibration"] = _calibration(*of_second)
     if clients is not None:
         masks = {c: np.asarray(clients) == c for c in sorted({*clients} - {""})}
         scores_of_rows["by_client"] = {

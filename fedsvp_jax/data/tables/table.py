@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, tabl
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
+_ColumnNames: TypeAlias = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
@@ -40,17 +41,18 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     schema = settings.declared()
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
-    label = settings.label_column or (schema.label if schema else None)
     drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
-        features = {k: v for k, v in columns.items() if k not in (label, *drop)}
+        features = {
+            k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
+        }
         draft.written_notation(features, form.divider, str(path))
     test = None
     if settings.test_path is not None:
         test, _ = table_file.read_table(settings.test_path, codec)
     dataset = from_table(
         columns,
-        label=label,
+        label=settings.label_column,
         client=settings.client_column,
         drop=drop,
         schema=schema,
@@ -75,7 +77,7 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
 
 def load_rows(
     path: Path, schema: Schema
-) -> tuple[encoding.Encoded, dict[str, pa.ChunkedArray]]:
+) -> tuple[encoding.Encoded, dict[str, cells.Cells]]:
     """The rows of a table's file.
 
     Args:
@@ -90,11 +92,10 @@ def load_rows(
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
         name: cells.texts(column)
         for name, column in columns.items()
-        if name not in features
+        if name not in schema.features
     }
     return encoding.encode(schema, columns, str(path), of_model=True), carried
 
@@ -132,10 +133,10 @@ def from_table(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    dropped: set[str | None] = set(map(literals.normal, drop))
+    dropped: _ColumnNames = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
     declared = schema or Schema({})
-    dropped |= {k for k, column in declared.columns.items() if column.type == "drop"}
+    dropped |= declared.columns.keys() - declared.features.keys()
     label, client = label or declared.label, client or declared.client
     person = declared.person
     limit = declared.rows_per_person if declared.unit == "person" else None
@@ -192,7 +193,7 @@ def from_table(
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     schema = dataclasses.replace(schema, client=client)
-    labels, writers, writer_names, test_writers = None, None, None, None
+    labels = writers = writer_names = test_writers = None
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
@@ -320,7 +321,7 @@ def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _repeating(
-    columns: Columns, dropped: set[str | None], schema: Schema | None
+    columns: Columns, dropped: _ColumnNames, schema: Schema | None
 ) -> list[str]:
     """Warnings of columns that may name persons, some of whom have several rows."""
     if schema is not None and schema.unit != "row":
@@ -335,11 +336,7 @@ def _repeating(
 
 
 def _fit_schema(
-    schema: Schema,
-    columns: Columns,
-    label: str,
-    dropped: set[str | None],
-    source: str,
+    schema: Schema, columns: Columns, label: str, dropped: _ColumnNames, source: str
 ) -> tuple[Schema, list[str]]:
     """The schema for this table, and where the two differ."""
     wrong = []
@@ -364,7 +361,7 @@ def _fit_schema(
 def _split_rows(
     columns: Columns,
     test_fraction: float,
-    dropped: set[str | None],
+    dropped: _ColumnNames,
     clients: np.ndarray,
     persons: np.ndarray | None,
     source: str,
@@ -400,15 +397,12 @@ def _split_rows(
     return _draw_rows(order, round(test_fraction * len(clients)), clients), set()
 
 
-def _split_column(columns: Columns, dropped: set[str | None]) -> str | None:
+def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:
     return next((k for k in columns.keys() - dropped if k.lower() == _SPLIT), None)
 
 
 def _check_sides(
-    split: pa.ChunkedArray,
-    is_test: np.ndarray,
-    persons: np.ndarray | None,
-    source: str,
+    split: cells.Cells, is_test: np.ndarray, persons: np.ndarray | None, source: str
 ) -> None:
     """Raises ValueError: rows of one person are on both sides."""
     if persons is None:
@@ -455,7 +449,7 @@ def _joined(
     columns: Columns,
     tested: Columns,
     source: str,
-    optional: set[str | None],
+    optional: _ColumnNames,
     person: str | None,
 ) -> Columns:
     """The columns of both tables, one below the other, and a column `split`.

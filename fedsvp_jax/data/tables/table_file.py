@@ -10,7 +10,6 @@ from typing import Any
 from fedsvp_jax.core import extras
 from fedsvp_jax.data.tables import cells, csv_file, files, literals
 from fedsvp_jax.data.tables.cells import Columns
-from fedsvp_jax.data.tables.csv_file import Form
 
 _STATISTICS = literals.WORDS["readers"]  # of pyreadstat
 _EXPECTED = "; its ending must be that of its format: .csv, .parquet, .xlsx, .sav, .dta"
@@ -27,7 +26,7 @@ _DIGITS = re.compile(  # forms that show 501 as 00501: of sheets, SPSS, SAS, and
 
 def read_table(
     path: Path, encoding: str | None = "utf-8"
-) -> tuple[Columns, Form | None]:
+) -> tuple[Columns, csv_file.Form | None]:
     """The columns by name, and how the text of a CSV file is written.
 
     Labels of values, as SPSS and Stata keep them, stand in the place of their codes;
