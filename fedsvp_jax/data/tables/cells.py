@@ -108,6 +108,12 @@ def texts(column: Cells) -> Cells:
     return column.cast(pa.string()).fill_null("")
 
 
+def as_codes(column: Cells) -> Cells:
+    """(rows,) texts, where 2.0, 2.00 and 2,0 are 2: one code, however it is written."""
+    whole = "^(-?(?:0|[1-9][0-9]*))[.,]00?$"
+    return pc.replace_substring_regex(texts(column), whole, r"\1")
+
+
 def distinct(column: Cells) -> tuple[list[str], np.ndarray]:
     """The different texts by letters, and (rows,) int32: which of them each cell is."""
     encoded = texts(column).dictionary_encode().combine_chunks()

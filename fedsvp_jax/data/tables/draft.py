@@ -40,7 +40,8 @@ from fedsvp_jax.data.tables.schema import (
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name|phone|tel|mobile|fax)$|^unnamed", re.I
+    r"(^|[ _.-])(id|nr|no|seqn|uuid|key|index|mrn|name|phone|tel|mobile|fax)$|^unnamed",
+    re.I,
 )
 _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
@@ -363,6 +364,9 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"binary: {low:g} or {high:g}": binary,
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
         f'type = "category", values = {json.dumps(listed)}': few and is_number,
+        'a whole number of its own in every row: an identifier? then type = "drop"': (
+            is_number and _FEW < len(codes) == len(values) and not (codes % 1).any()
+        ),
         f"{', '.join(marks)}: a missing number? state it in missing": marks
         and is_number,
         f"{100 * blank:.2g} % of the cells are missing": blank,

@@ -248,7 +248,8 @@ def coded(values: Cells, names: Sequence[str], source: str) -> np.ndarray:
       ValueError: a value is none of them.
     """
     other = names.index(OTHERS) if OTHERS in names else -1
-    places = pc.index_in(cells.texts(values), pa.array(names, pa.string()))
+    listed = cells.as_codes(pa.chunked_array([names], pa.string())).combine_chunks()
+    places = pc.index_in(cells.as_codes(values), listed)
     codes: np.ndarray = places.fill_null(other).to_numpy()
     if (codes < 0).any():
         raise Misfit(
@@ -272,7 +273,7 @@ def by_name(values: Cells, source: str) -> Column:
     Raises:
       ValueError: a text holds a control character.
     """
-    names, codes = cells.distinct(values)
+    names, codes = cells.distinct(cells.as_codes(values))
     files.check_printable(names, source)
     if all(map(_WHOLE.fullmatch, names)):
         order = np.array(sorted(range(len(names)), key=lambda at: int(names[at])), int)
