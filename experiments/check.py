@@ -9,7 +9,8 @@ proved or nominal, and what they rest on. Where an ε is stated and does not fol
 least change that makes it true is named. In the program itself, fedsvp_jax.check asks
 the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/check.md).
 
-Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
+Exit status: 0 every stated ε follows, proved; 1 one does not, or is nominal; 2 bad
+input (one line says why).
 """
 
 import functools

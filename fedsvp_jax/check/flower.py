@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.components import Component, ask, ask_all, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
 _FIXED = "DifferentialPrivacy{}SideFixedClipping"
@@ -47,7 +47,7 @@ def live(
       mods: that the ClientApp was made with, in their order.
       largest_weight: of a client in the average, in (0, 1].
     """
-    clients = [ask(mod, _MODS) for mod in mods]
+    clients = ask_all(mods, _MODS)
     lines: tuple[str, ...] = ()
     noises = [
         classical_noise(mod.source, mod.values)

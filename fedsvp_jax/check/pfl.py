@@ -8,7 +8,7 @@ and their sum in the reverse order.
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.components import Component, ask, ask_all, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
 _CENTRAL = "CentrallyAppliedPrivacyMechanism"
@@ -37,9 +37,7 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     sum meets before its noise would see the bare sum. Nothing is sampled: pfl's
     accountants count Poisson samples, which a cohort of fixed size is not.
     """
-    things = [
-        ask(thing, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for thing in postprocessors
-    ]
+    things = ask_all(postprocessors, [*_MECHANISMS, *_WEIGHTS, _WRAPPER])
     order = "postprocessors: " + ", ".join(thing.source for thing in things)
     private = [thing for thing in things if not thing.name.startswith("Weight")]
     if not private or private != things[-1:]:
