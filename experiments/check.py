@@ -46,7 +46,10 @@ def main(arguments: list[str]) -> None:
         "toml": check.settings_file.read,
     }
     if len(arguments) != 3 or arguments[1] not in readers:
-        raise ValueError("name one of flare, toml, and one file")
+        raise ValueError(
+            "name one of flare, toml, and one file; other engines' objects are asked in "
+            "Python, by fedsvp_jax.check (docs/check.md)"
+        )
     path = pathlib.Path(arguments[2])
     noises = readers[arguments[1]](path)
     if not noises:
@@ -76,4 +79,6 @@ def _show(noise: Any) -> bool:
 
 
 if __name__ == "__main__":
+    if {"flower", "jax_privacy", "opacus", "pfl"} & {*sys.argv[1:2]}:
+        del sys.argv[2:]  # also --help, of files alone
     command.run(main, __doc__, takes_arguments=True)

@@ -40,7 +40,7 @@ def parse(
       ValueError, OSError: the file cannot be read, or is no config.json.
     """
     path = early_value(arguments, "config") if "config" in values else None
-    recorded = read(Path(path).expanduser(), values, arguments) if path else {}
+    recorded = read(Path(path).expanduser(), {*values}, arguments) if path else {}
     words = [f"--{name}={value}" for name, value in recorded.items()]
     rest: list[str] = []
     line = [arguments[0], *words, *arguments[1:]]
@@ -101,7 +101,7 @@ def read(
             "version that wrote it, or remove them from a copy of the file"
         )
     recorded = dict(provenance.setting_flags(content))
-    asked = []
+    choices = []
     for name, listed in (provenance.SWEPT | _TOTAL).items():
         if "seeds" in flag_names:  # of a sweep, which solves for a total_epsilon too
             if name in recorded and listed not in _TOTAL.values():
@@ -115,10 +115,10 @@ def read(
         recorded[name] = value
         unread = mechanisms.unread_settings(recorded.get("mechanism", ""))
         if "," in value and name not in unread:
-            asked.append(f"--{name}= (of {value})")
-    if asked:
+            choices.append(f"--{name}= (of {value})")
+    if choices:
         raise ValueError(
-            f"config {path} is of a sweep: type {', '.join(asked)}, or name the "
+            f"config {path} is of a sweep: type {', '.join(choices)}, or name the "
             "config.json of a run"
         )
     return {name: value for name, value in recorded.items() if name in flag_names}

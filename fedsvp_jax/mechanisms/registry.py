@@ -136,7 +136,7 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         config = dataclasses.replace(config, settings=settings_class())
     mechanism = entry.factory(config)
     if not isinstance(mechanism, Mechanism):
-        file = entry.factory.__globals__.get("__file__", "its module")
+        file = getattr(entry.factory, "__globals__", {}).get("__file__")
         raise ValueError(
             f"the factory of mechanism {name} in {file} must return a Mechanism, as of "
             f"base.chain, got {mechanism!r}"

@@ -52,6 +52,7 @@ def test_bad_input_is_one_sentence(tmp_path: pathlib.Path) -> None:
     toml.write_text(TOML.format("gaussian", 1, ""))
     for line, words in {
         "flare": "name one of flare, toml, and one file",
+        "opacus --help": "are asked in Python, by fedsvp_jax.check",
         f"tff {toml}": "name one of flare",
         f"flare {none}": "nothing that is known adds noise there",
         f"flare {tmp_path}/no.json": "No such file",

@@ -132,4 +132,11 @@ def test_a_run_takes_a_sweeps_one_value_and_asks_among_several(
         read(run, **several)
     assert read(run, "--mechanism=none", "--seed=1", **several)["mechanism"] == "none"
     total = one | {"total_epsilons": [3.0]}
-    assert read(run, **total).items() >= {"total_epsilon": "3.0", "solve": "noise"}.items()
+    assert (
+        read(run, **total).items() >= {"total_epsilon": "3.0", "solve": "noise"}.items()
+    )
+
+
+def test_a_flagfile_that_is_missing_is_one_sentence() -> None:
+    ended = command("experiments.train", "--flagfile=/no", "--output_dir=never")
+    assert_sentence(ended, "error: Unable to open flagfile: [Errno 2] No such file")

@@ -56,7 +56,7 @@ def test_a_plugin_may_compute_while_it_is_read(tmp_path: pathlib.Path) -> None:
         (
             "        multiplier = jnp",
             "        multiplier = -jnp",
-            "noise_multiplier of an upload of two_phase must be at least 0",
+            "examples, by mechanism two_phase",
         ),
         (
             "        multiplier =",
