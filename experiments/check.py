@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
     }
     if len(arguments) != 3 or arguments[1] not in readers:
         raise ValueError(
-            "name one of flare, toml, and one file; other engines' objects are asked in "
+            "name one of flare, toml, and one file; objects of others are asked in "
             "Python, by fedsvp_jax.check (docs/check.md)"
         )
     path = pathlib.Path(arguments[2])

@@ -112,7 +112,6 @@ def own_code(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("config.json", '"learning_rate": ', '"learning_rate": 1', "is damaged"),
         ("checkpoints/none/1", None, None, "copy the whole folder"),
         ("checkpoints/cells.sha256", None, None, "copy the whole folder, checkpoints/"),
-        ("checkpoints/cells.sha256", None, None, "cells.sha256"),
         ("results.jsonl", None, None, "results.jsonl"),
     ],
 )
