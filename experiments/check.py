@@ -9,7 +9,8 @@ proved or nominal, and what they rest on. Where an ε is stated and does not fol
 least change that makes it true is named. In the program itself, fedsvp_jax.check asks
 the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/check.md).
 
-Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
+Exit status: 0 every stated ε follows, proved; 1 one does not, or is nominal; 2 bad
+input (one line says why).
 """
 
 import pathlib
@@ -29,7 +30,10 @@ def main(arguments: list[str]) -> None:
     from fedsvp_jax import check
 
     if len(arguments) != 3 or arguments[1] not in ("flare", "toml"):
-        raise ValueError("name one of flare, toml, and one file")
+        raise ValueError(
+            "name one of flare, toml, and one file; objects of others are asked in "
+            "Python, by fedsvp_jax.check (docs/check.md)"
+        )
     path = pathlib.Path(arguments[2])
     if arguments[1] == "flare":
         noises = check.flare.read(path, flags.FLAGS.parameters)
@@ -63,4 +67,6 @@ def _show(noise: Any) -> bool:
 
 
 if __name__ == "__main__":
+    if {"flower", "jax_privacy", "opacus", "pfl"} & {*sys.argv[1:2]}:
+        del sys.argv[2:]  # also --help, of files alone
     command.run(main, __doc__, takes_arguments=True)

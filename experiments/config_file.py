@@ -7,7 +7,10 @@ from pathlib import Path
 
 from absl import flags
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.run import plugin
+
+_TOTAL = {"total_epsilon": "total_epsilons"}
 
 
 def define() -> None:
@@ -37,7 +40,7 @@ def parse(
       ValueError, OSError: the file cannot be read, or is no config.json.
     """
     path = early_value(arguments, "config") if "config" in values else None
-    recorded = read(Path(path).expanduser(), set(values)) if path else {}
+    recorded = read(Path(path).expanduser(), {*values}, arguments) if path else {}
     words = [f"--{name}={value}" for name, value in recorded.items()]
     rest: list[str] = []
     line = [arguments[0], *words, *arguments[1:]]
@@ -62,11 +65,16 @@ def early_value(arguments: Sequence[str], flag: str) -> str | None:
     return early[flag].value
 
 
-def read(path: Path, flag_names: Collection[str]) -> dict[str, str]:
+def read(
+    path: Path, flag_names: Collection[str], arguments: Sequence[str]
+) -> dict[str, str]:
     """The recorded settings that are flags of the command: name -> text after the =.
 
+    A list of a sweep is a run's setting where it has one value, and the reverse.
+
     Raises:
-      ValueError, OSError: as `parse`.
+      ValueError, OSError: as `parse`; or a list has several values, and the command
+        line names none.
     """
     from fedsvp_jax.report import provenance
 
@@ -91,5 +99,25 @@ def read(path: Path, flag_names: Collection[str]) -> dict[str, str]:
             f"{', '.join(gone)}; without them it is another run: go on with the "
             "version that wrote it, or remove them from a copy of the file"
         )
-    recorded = provenance.setting_flags(content)
-    return {name: value for name, value in recorded if name in flag_names}
+    recorded = dict(provenance.setting_flags(content))
+    choices = []
+    for name, listed in (provenance.SWEPT | _TOTAL).items():
+        if "seeds" in flag_names:  # of a sweep, which solves for a total_epsilon too
+            if name in recorded and listed not in _TOTAL.values():
+                recorded[listed] = recorded[name]
+            continue
+        if name not in flag_names or listed not in recorded:
+            continue
+        if listed == "total_epsilons":
+            recorded["solve"] = "noise"
+        value = early_value(arguments, name) or recorded[listed]
+        recorded[name] = value
+        unread = mechanisms.unread_settings(recorded.get("mechanism", ""))
+        if "," in value and name not in unread:
+            choices.append(f"--{name}= (of {value})")
+    if choices:
+        raise ValueError(
+            f"config {path} is of a sweep: type {', '.join(choices)}, or name the "
+            "config.json of a run"
+        )
+    return {name: value for name, value in recorded.items() if name in flag_names}

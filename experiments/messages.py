@@ -20,7 +20,7 @@ def one_line(error: BaseException | str) -> str:
 
     has_path = isinstance(error, OSError) and error.filename is not None
     text = _of_path(error) if has_path else str(error)
-    return printable(" ".join(text.split()))
+    return printable(" ".join(text.removeprefix("ERROR:: ").split()))
 
 
 def _of_path(error: Any) -> str:

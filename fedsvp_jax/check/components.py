@@ -2,7 +2,7 @@
 
 import inspect
 import numbers
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.settings import LIMITS
@@ -81,6 +81,19 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
     )
     name = kind.__qualname__ if path in classes and not replaced else ""
     return Component(name, path, {key.lstrip("_"): values[key] for key in values})
+
+
+def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:
+    """`ask` of each.
+
+    Raises:
+      TypeError: `things` is no list.
+    """
+    if not isinstance(things, Sequence):
+        raise TypeError(
+            f"mods, filters of a task and postprocessors are lists, got {things!r}"
+        )
+    return [ask(thing, classes) for thing in things]
 
 
 def unknown(things: Iterable[Component]) -> tuple[str, ...]:

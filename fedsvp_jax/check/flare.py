@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.components import Component, ask_all, unknown
 from fedsvp_jax.check.flower import classical_noise
 from fedsvp_jax.check.noise import Noise, Stated, nothing
 from fedsvp_jax.core.files import toml_beside
@@ -28,9 +28,9 @@ def live(
       parameters: of the model.
     """
     components = [
-        (task, ask(filter_, _KNOWN["classes"]))
+        (task, component)
         for task, chain in filters.items()
-        for filter_ in chain
+        for component in ask_all(chain, _KNOWN["classes"])
     ]
     if lines := unknown(component for _, component in components):
         raise ValueError("; ".join(lines))
@@ -116,7 +116,9 @@ def _sparse_vector(
 ) -> Noise:
     """Laplace noise on c = fraction·parameters of the values, chosen by noisy tests."""
     if parameters is None:
-        raise ValueError(f"{source}: give the model's size by --parameters")
+        raise ValueError(
+            f"{source}: give the model's size by --parameters, in Python parameters="
+        )
     defaults = _KNOWN["sparse_vector"]
     settings = Component("", source, {**defaults, **args})
     epsilon, gamma, fraction, variance = (

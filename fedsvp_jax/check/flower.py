@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.components import Component, ask, ask_all, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 from fedsvp_jax.core.files import toml_beside
 
@@ -28,7 +28,7 @@ def live(
       mods: that the ClientApp was made with, in their order.
       largest_weight: of a client in the average, in (0, 1].
     """
-    clients = [ask(mod, _KNOWN["mods"]) for mod in mods]
+    clients = ask_all(mods, _KNOWN["mods"])
     lines: tuple[str, ...] = ()
     averages = _KNOWN["averages"]
     noises = [

@@ -6,7 +6,9 @@ package. The rest is one calculation: a Gaussian of multiplier z is counted exac
 Poisson batches by privacy loss distributions, noise of pure ε by basic composition.
 """
 
+import dataclasses
 import math
+import numbers
 from typing import NamedTuple
 
 from scipy import optimize
@@ -14,24 +16,39 @@ from scipy import optimize
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.views import SEEN
+from fedsvp_jax.check.components import Component
 from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 _RELATIONS = toml_beside(__file__, "engines.toml")["relations"]  # in words, by unit
+_PER = ("upload", "run")
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
 
 
-class Stated(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Stated:
     """An ε that somebody states.
 
     Attributes:
       epsilon, delta: the claim.
       per: "upload" or "run".
+
+    Raises:
+      ValueError: no such claim is possible.
     """
 
     epsilon: float
     delta: float
     per: str
+
+    def __post_init__(self) -> None:
+        pair = self.epsilon, self.delta
+        usual = all(isinstance(number, numbers.Real) for number in pair)
+        if not (usual and pair[0] >= 0 <= pair[1] < 1 and self.per in _PER):
+            raise ValueError(
+                "state an ε >= 0 with δ in [0, 1) per 'upload' or 'run', got "
+                f"{self.epsilon!r}, {self.delta!r}, {self.per!r}"
+            )
 
 
 class Setting(NamedTuple):
@@ -126,8 +143,13 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
       noise: of an upload.
       delta: δ of every row.
       rounds: in all of which the client takes part.
+
+    Raises:
+      ValueError: `rounds` is no whole number >= 1.
     """
-    scopes = {"an upload": 1} | ({f"{rounds} rounds": rounds} if rounds else {})
+    scopes = {"an upload": 1}
+    if rounds is not None:
+        scopes[f"{rounds} rounds"] = _count(noise, rounds)
     counted = "exact" if noise.rate == 1 else "pld"
     rows = []
     for scope, uploads in scopes.items():
@@ -151,6 +173,10 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     return rows
 
 
+def _count(noise: Noise, rounds: int) -> int:
+    return Component("", noise.source, {"rounds": rounds}).count("rounds")
+
+
 class Verdict(NamedTuple):
     """Whether a stated ε is reached.
 
@@ -158,13 +184,15 @@ class Verdict(NamedTuple):
       stated: the claim.
       relation: in words.
       epsilon: what follows, at the stated δ.
-      reached: whether it is no more than was stated, to 0.1 %.
+      status: "proved", or "nominal": something was not understood, or ε is infinite.
+      reached: whether ε is proved and no more than was stated, to 0.1 %.
       needed: the setting's least value that reaches it; None where none does.
     """
 
     stated: Stated
     relation: str
     epsilon: float
+    status: str
     reached: bool
     needed: float | None
 
@@ -173,23 +201,28 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     """Compares the stated ε with the one that follows.
 
     Raises:
-      ValueError: the run's ε is stated, and its rounds are not known.
+      ValueError: the run's ε is stated, and its rounds are not known; or `rounds` is
+        no whole number >= 1.
     """
     if stated.per == "run" and rounds is None:
         raise ValueError(
-            f"{noise.source}: the ε of a run needs its number of rounds; give --rounds"
+            f"{noise.source}: the ε of a run needs its number of rounds; give --rounds "
+            "(in Python rounds=)"
         )
-    uploads = rounds if stated.per == "run" and rounds else 1
+    rounds = 1 if rounds is None else _count(noise, rounds)
+    uploads = 1 if stated.per == "upload" else rounds
     spent = epsilon(noise, noise.relation, stated.delta, uploads)
     if noise.pure is None and stated.delta <= 0:
         spent = math.inf
-    reached = spent <= stated.epsilon * (1 + _TOLERANCE)
+    proved = math.isfinite(spent) and not noise.flaws
+    reached = proved and spent <= stated.epsilon * (1 + _TOLERANCE)
     needed = None
-    if not reached and noise.setting is not None and stated.epsilon > 0:
+    if not (reached or noise.flaws) and noise.setting and stated.epsilon > 0:
         z = _least_multiplier(noise, stated, uploads)
         needed = noise.setting.per_multiplier * z
-    words = _RELATIONS[noise.unit][noise.relation]
-    return Verdict(stated, words, spent, reached, needed)
+    relation = _RELATIONS[noise.unit][noise.relation]
+    status = "proved" if proved else "nominal"
+    return Verdict(stated, relation, spent, status, reached, needed)
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:

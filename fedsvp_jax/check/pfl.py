@@ -8,7 +8,7 @@ and their sum in the reverse order.
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.components import Component, ask, ask_all, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 from fedsvp_jax.core.files import toml_beside
 
@@ -26,7 +26,7 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     accountants count Poisson samples, which a cohort of fixed size is not.
     """
     mechanisms = _KNOWN["mechanisms"]
-    things = [ask(thing, mechanisms + _KNOWN["others"]) for thing in postprocessors]
+    things = ask_all(postprocessors, mechanisms + _KNOWN["others"])
     order = "postprocessors: " + ", ".join(thing.source for thing in things)
     private = [thing for thing in things if not thing.name.startswith("Weight")]
     if not private or private != things[-1:]:

@@ -194,7 +194,9 @@ def private_round(
     weights that may leave, once: the received ones plus the clipped difference with its
     noise. What the block raises is raised: then nothing leaves, the round counts once,
     the server sees that it failed, and `end_round` may still answer it. Where a record
-    may decide that, catch it and hand on what was received, as `answer` does.
+    may decide that, catch it and hand on what was received, as `answer` does. Arrays of
+    another shape, or with NaN, leave as pure noise, and the round counts: a failure
+    that records may cause is not for the server to see.
 
     Args:
       site, received, round_num: as in `answer`.

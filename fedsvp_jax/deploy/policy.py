@@ -288,7 +288,7 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism_config, mechanism)
-    check_noise(mechanism, mechanism_config)
+    check_noise(mechanism, mechanism_config, config.mechanism)
     if np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

@@ -107,7 +107,7 @@ def check_mechanism(
     query_parts: QueryParts,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
-    check_noise(mechanism, settings)
+    check_noise(mechanism, settings, config.mechanism)
     if mechanism.grid is not None:
         check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None

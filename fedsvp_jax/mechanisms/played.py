@@ -45,10 +45,11 @@ def extreme_uploads(
     }
 
 
-def check_noise(mechanism: Mechanism, config: MechanismConfig) -> None:
+def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> None:
     """Raises ValueError: an extreme upload's noise is negative, infinite or NaN.
 
-    Those of the smallest and of the largest client are looked at.
+    The sentence names the mechanism by its `label`. Those of the smallest and of the
+    largest client are looked at.
     """
     sizes = float(config.min_num_examples), config.max_num_examples
     infos = extreme_uploads(mechanism, config.num_rounds, *sizes)
@@ -59,5 +60,5 @@ def check_noise(mechanism: Mechanism, config: MechanismConfig) -> None:
                 raise ValueError(
                     f"{name} of an upload must be at least 0 and finite, got "
                     f"{value:g} in round {round_num + 1} at R = {ratio:g} of a client "
-                    f"of {size:g} examples"
+                    f"of {size:g} examples, by mechanism {label}"
                 )

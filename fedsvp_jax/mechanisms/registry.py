@@ -135,6 +135,12 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     if settings_class is not None and config.settings is None:
         config = dataclasses.replace(config, settings=settings_class())
     mechanism = entry.factory(config)
+    if not isinstance(mechanism, Mechanism):
+        file = getattr(entry.factory, "__globals__", {}).get("__file__")
+        raise ValueError(
+            f"the factory of mechanism {name} in {file} must return a Mechanism, as of "
+            f"base.chain, got {mechanism!r}"
+        )
     if mechanism.needs_contribution and release.spends_release_budget(config):
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):

@@ -13,7 +13,7 @@ from fedsvp_jax.core.settings import missing_need
 from fedsvp_jax.run import plugin, records
 
 # The settings that a sweep varies, and the flags that list their values.
-_SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
+SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
 _FACTS = frozenset(toml_beside(__file__, "assets/provenance.toml")["facts"])
 OF_RUNS = ("client_values", "client_value_models", "client_value_utility")  # alone
 
@@ -119,7 +119,7 @@ def value_text(value: Any) -> str:
 def setting_flags(config: Record) -> list[tuple[str, str]]:
     """The flags of the settings that were given and are read: (name, value)."""
     settings = read_settings(config)
-    swept = _SWEPT if config.keys() & _SWEPT.values() else {}
+    swept = SWEPT if config.keys() & SWEPT.values() else {}
     left_out = {*swept, *OF_RUNS} if swept else {}
     flags = [
         (name, value_text(settings[name]))

@@ -95,6 +95,11 @@ def _states(part: _Part) -> list[tuple[int, Any]]:
       ValueError: rows or cells are not those that the sweep wrote.
       OSError: a file is missing.
     """
+    if not (part.path / sweep.SUM).exists():
+        raise ValueError(
+            f"{part.path} lacks {sweep.SUM}, by which edited rows are refused: copy "
+            "the whole folder, checkpoints/ too"
+        )
     programs = sweep.programs(ExperimentConfig(), part.path, [part.config])
     states = [
         (done, serialization.msgpack_restore(content))

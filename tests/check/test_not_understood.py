@@ -440,3 +440,49 @@ def test_an_epsilon_of_0_is_named_before_a_delta_that_is_missing(
     (tmp_path / "dp.toml").write_text("std = 1.0\nclip = 1.0\nepsilon = 0")
     with pytest.raises(ValueError, match=r"epsilon of dp\.toml .* than 0, got 0"):
         check.settings_file.read(tmp_path / "dp.toml")
+
+
+LOCAL_MOD = "flwr.clientapp.mod.localdp_mod.LocalDpMod"
+NOMINAL = {
+    "an unknown mod": lambda: check.flower.live(
+        of(STRATEGY + "fedavg.FedAvg"), [of("mine.Mod"), of(LOCAL_MOD, **LOCAL)]
+    ),
+    "no largest_weight": lambda: check.flower.live(strategy(noise_multiplier=99.0)),
+    "opacus, planned": lambda: training([]),
+}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("name", NOMINAL)
+def test_a_flaw_leaves_no_green_light(name: str) -> None:
+    """Under a mod that nobody knows ε = 0.751 was "reached"."""
+    (noise,) = NOMINAL[name]()
+    assert noise.flaws and noise.multiplier > 0
+    stated = check.Stated(1000.0, 1e-5, "upload")
+    verdict = check.verdict(noise, stated, None)
+    assert verdict.epsilon < 1000 and verdict.status == "nominal"
+    assert not verdict.reached and verdict.needed is None
+    sound = check.verdict(noise._replace(flaws=()), stated, None)
+    assert sound.reached and sound.status == "proved"
+
+
+@pytest.mark.hole
+def test_arguments_that_say_nothing_are_one_sentence() -> None:
+    """ "runs" was an upload, rounds=0 none at all, rounds=1.5 a round and a half."""
+    for wrong in ((1.0, 1e-5, "runs"), (-1.0, 1e-5, "run"), ("1", 1e-5, "run"),
+                  (1.0, 1.0, "run"), (math.nan, 1e-5, "run")):  # fmt: skip
+        with pytest.raises(ValueError, match=r"state an ε >= 0 with δ in \[0, 1\)"):
+            check.Stated(*wrong)
+    (noise,) = training([(1.0, 1 / 94, 94)])
+    stated = check.Stated(1.0, 1e-5, "upload")
+    for rounds, words in ((0, "at least 1"), (-1, "at least 1"), (1.5, "whole number")):
+        with pytest.raises(ValueError, match=f"rounds of opacus.* {words}"):
+            check.verdict(noise, stated, rounds)
+        with pytest.raises(ValueError, match=f"rounds of opacus.* {words}"):
+            check.claims(noise, 1e-5, rounds)
+    with pytest.raises(ValueError, match=r"in Python rounds="):
+        check.verdict(noise, check.Stated(1.0, 1e-5, "run"), None)
+    app = of("flwr.clientapp.client_app.ClientApp")
+    for call in (lambda: check.flower.live(None, app), lambda: check.pfl.live(app)):
+        with pytest.raises(TypeError, match=r"mods, .* are lists, got"):
+            call()

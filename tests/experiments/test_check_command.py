@@ -52,9 +52,18 @@ def test_bad_input_is_one_sentence(tmp_path: pathlib.Path) -> None:
     toml.write_text(TOML.format("gaussian", 1, ""))
     for line, words in {
         "flare": "name one of flare, toml, and one file",
+        "opacus --help": "are asked in Python, by fedsvp_jax.check",
         f"tff {toml}": "name one of flare",
         f"flare {none}": "nothing that is known adds noise there",
         f"flare {tmp_path}/no.json": "No such file",
         f"toml {toml} --delta=2": "delta must be in (0, 1), got 2.0",
     }.items():
         assert_sentence(command("experiments.check", *line.split()), words)
+
+
+def test_a_file_whose_numbers_are_nominal_ends_with_1(tmp_path: pathlib.Path) -> None:
+    """It was "it follows, nominally", with 0."""
+    text = CASES["sparse vector"].text
+    shown = checked(tmp_path, text, "--parameters=7000", "--rounds=1", "--epsilon=999")
+    assert shown.status == 1
+    assert "it does not follow, ε is 70.1 (nominal)" in shown.stdout

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from typing import Any
 
 import pytest
 from absl import flags
@@ -100,3 +101,42 @@ def test_a_mistake_in_a_file_is_one_sentence(
     line = ("experiments.train", f"--config={path}", f"--output_dir={tmp_path}/run")
     assert_sentence(command(*line), sentence)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.hole
+def test_a_run_takes_a_sweeps_one_value_and_asks_among_several(
+    whole_run: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It was fedsva at ε = .5 where the sweep's file says nbafl, .8."""
+    content = json.loads((whole_run / "config.json").read_bytes())
+    for name in provenance.SWEPT:
+        del content[name]
+    path = tmp_path / "config.json"
+    run = {"mechanism", "epsilon", "seed", "total_epsilon", "solve"}
+    sweep = {"mechanisms", "epsilons", "seeds", "total_epsilon", "solve"}
+
+    def read(names: set[str], *typed: str, **more: Any) -> dict[str, str]:
+        path.write_text(json.dumps(content | more))
+        taken = config_file.read(path, names, ["train", *typed])
+        return {name: taken[name] for name in taken if name in names}
+
+    one = {"mechanisms": ["nbafl"], "epsilons": [0.8], "seeds": [3]}
+    taken = {"mechanism": "nbafl", "epsilon": "0.8", "seed": "3"}
+    assert read(run, **one).items() >= taken.items()
+    of_run = {"mechanism": "nbafl", "epsilon": 0.8, "seed": 3}
+    listed = {"mechanisms": "nbafl", "epsilons": "0.8", "seeds": "3"}
+    assert read(sweep, **of_run).items() >= listed.items()
+    several = {"mechanisms": ["none", "nbafl"], "epsilons": [0.1, 0.8], "seeds": [0, 1]}
+    words = r"type --mechanism= \(of none,nbafl\), --epsilon= .*, --seed= "
+    with pytest.raises(ValueError, match=words):
+        read(run, **several)
+    assert read(run, "--mechanism=none", "--seed=1", **several)["mechanism"] == "none"
+    total = one | {"total_epsilons": [3.0]}
+    assert (
+        read(run, **total).items() >= {"total_epsilon": "3.0", "solve": "noise"}.items()
+    )
+
+
+def test_a_flagfile_that_is_missing_is_one_sentence() -> None:
+    ended = command("experiments.train", "--flagfile=/no", "--output_dir=never")
+    assert_sentence(ended, "error: Unable to open flagfile: [Errno 2] No such file")

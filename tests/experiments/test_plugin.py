@@ -49,6 +49,16 @@ def test_a_plugin_may_compute_while_it_is_read(tmp_path: pathlib.Path) -> None:
         ),
         ("def make_two_phase(", "def make_two_phase((", "(two_phase.py, line 17)"),
         (
+            "    return base.chain(clip, law)",
+            "    base.chain(clip, law)",
+            "two_phase.py must return a Mechanism, as of base.chain, got None",
+        ),
+        (
+            "        multiplier = jnp",
+            "        multiplier = -jnp",
+            "examples, by mechanism two_phase",
+        ),
+        (
             "        multiplier =",
             "        z =",
             "two_phase.py, line 24: UnboundLocalError: ",

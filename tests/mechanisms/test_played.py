@@ -51,7 +51,7 @@ def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mech
 @pytest.mark.parametrize("value", [-1e-6, np.inf, np.nan])
 def test_g20_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} of an upload must be at least 0"):
-        check_noise(changed(name, value, where=None), TOLD)
+        check_noise(changed(name, value, where=None), TOLD, "nbafl")
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
@@ -59,7 +59,7 @@ def test_g20_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
 def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int):
     found = changed("noise_std", -1.0, where=(ratio, round_num))
     with pytest.raises(ValueError, match=rf"in round {round_num + 1} at R = {ratio:g}"):
-        check_noise(found, TOLD)
+        check_noise(found, TOLD, "nbafl")
 
 
 @pytest.mark.hole
@@ -77,7 +77,7 @@ def test_the_noise_of_the_smallest_and_of_the_largest_client_is_looked_at(
 
     sizes = {"min_num_examples": 20.0, "max_num_examples": 600}
     with pytest.raises(ValueError, match=rf"got nan in .* of a client of {size} exam"):
-        check_noise(honest._replace(update=update), TOLD.replace(**sizes))
+        check_noise(honest._replace(update=update), TOLD.replace(**sizes), "nbafl")
 
 
 def own(

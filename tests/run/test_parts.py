@@ -111,7 +111,7 @@ def own_code(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("cells.json", '_accuracy": 0', '_accuracy": 1', "cells.json is not what"),
         ("config.json", '"learning_rate": ', '"learning_rate": 1', "is damaged"),
         ("checkpoints/none/1", None, None, "copy the whole folder"),
-        ("checkpoints/cells.sha256", None, None, "cells.sha256"),
+        ("checkpoints/cells.sha256", None, None, "copy the whole folder, checkpoints/"),
         ("results.jsonl", None, None, "results.jsonl"),
     ],
 )
