@@ -27,8 +27,13 @@ def _of_path(error: Any) -> str:
     """What is wrong with a path: its flag, and the nearest name in its folder."""
     path, near = pathlib.Path(os.fsdecode(error.filename)), []
     if path.parent.is_dir() and not path.exists():
-        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+        names = os.listdir(path.parent)
+        if not path.suffix:  # a log's key is no log
+            names = [n for n in names if not n.endswith((".key", ".seen.json"))]
+        near = difflib.get_close_matches(path.name, names, n=1)
     hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+    if isinstance(error, FileExistsError):
+        hint = "; name a new one"
     values = sorted(flags.FLAGS.flag_values_dict().items())
     flag = next((f"--{name}=" for name, value in values if value == str(path)), "")
     return f"{flag}{path}: {error.strerror}{hint}"

@@ -70,7 +70,7 @@ def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
     quality = ""
     if scored.any():
         tested = scores.of_table(chances[scored], labels[scored], classes)
-        quality = headline.filled("quality", {"test_scores": tested})
+        quality = headline.filled("quality", {"test_scores": tested}, {}, "rows")
     print(messages.filled("scored.txt", schema=schema, scored=scored, quality=quality))
 
 

@@ -50,6 +50,11 @@ _AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records."
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
+_ENDED = (
+    "The node ended. It starts again in {} seconds. A server that refuses it may be "
+    "away, or lack this node's key: flwr supernode register node.pub hospitals"
+)
+_ADVICE = re.compile(r",? or leave [^;(]*\(--(\w+)[^)]*\)")  # to give another flag
 
 
 def _propose(folder: pathlib.Path, values: Any) -> None:
@@ -112,6 +117,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
 
 def _node(words: list[str], values: Any) -> None:
     """Runs Flower's node on a log that can answer, for ever."""
+    print("Reading log and table; then waiting for the server …", flush=True)
     client = _client(values)
     if shutil.which("flower-supernode") is None:
         raise ValueError(
@@ -122,7 +128,7 @@ def _node(words: list[str], values: Any) -> None:
     node = ("flower-supernode", *words, "--node-config", places)
     _check_port(words)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
-        print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
+        print(_ENDED.format(_PAUSE), flush=True)
         time.sleep(_PAUSE)
 
 
@@ -193,15 +199,21 @@ def main(arguments: list[str]) -> None:
     if verb != "node" and len(words) != (verb != "init"):
         raise ValueError(f"say site {verb} {_USAGE[verb]}")
     _check_flags(verb, values)
-    match verb:
-        case "propose":
-            _propose(pathlib.Path(*words), values)
-        case "node":
-            _node(words, values)
-        case "test":
-            _test(pathlib.Path(*words), values)
-        case _:
-            _begin(words, values)
+    try:
+        match verb:
+            case "propose":
+                _propose(pathlib.Path(*words), values)
+            case "node":
+                _node(words, values)
+            case "test":
+                _test(pathlib.Path(*words), values)
+            case _:
+                _begin(words, values)
+    except ValueError as error:
+        reads = _reads(verb)
+        raise ValueError(
+            _ADVICE.sub(lambda m: m[0] if m[1] in reads else "", str(error))
+        ) from error
 
 
 if __name__ == "__main__":

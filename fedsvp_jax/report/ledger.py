@@ -43,6 +43,7 @@ _WORDS = {
     "total_accounting": "basic|rdp|pld",
     "target_delta": _NUMBER,
     "release_epsilon": f"inf|{_NUMBER}",
+    "server_epsilon": f"None|inf|{_NUMBER}",
     "solve": "uploads|noise",
     "status": "proved|nominal",
     "adversary": r"server|honest-but-curious clients, \d+ colluding",
