@@ -374,6 +374,7 @@ def test_a_site_promises_the_simulators_epsilon_of_a_broken_sum() -> None:
             cohort_size=4,
             batch_size=30,
             num_rounds=5,
+            num_hbc_clients=1,
             solve="noise",
             total_epsilon=3.0,
             target_delta=1e-5,
