@@ -27,10 +27,8 @@ def _of_path(error: Any) -> str:
     """What is wrong with a path: its flag, and the nearest name in its folder."""
     path, near = pathlib.Path(os.fsdecode(error.filename)), []
     if path.parent.is_dir() and not path.exists():
-        names = os.listdir(path.parent)
-        if not path.suffix:  # a log's key is no log
-            names = [n for n in names if not n.endswith((".key", ".seen.json"))]
-        near = difflib.get_close_matches(path.name, names, n=1)
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    near = [name for name in near if name != path.name + ".key"]  # of a log
     hint = f"; did you mean {path.parent / near[0]}?" if near else ""
     if isinstance(error, FileExistsError):
         hint = "; name a new one"

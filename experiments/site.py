@@ -50,14 +50,11 @@ _AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records."
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
-_ENDED = (
-    "The node ended. It starts again in {} seconds. A server that refuses it may be "
-    "away, or lack this node's key: flwr supernode register node.pub hospitals"
-)
 _ADVICE = re.compile(r",? or leave [^;(]*\(--(\w+)[^)]*\)")  # to give another flag
 
 
-def _propose(folder: pathlib.Path, values: Any) -> None:
+def _propose(words: list[str], values: Any) -> None:
+    """Writes the coordinator's folder."""
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import blank_rows
     from fedsvp_jax.deploy import tables
@@ -79,6 +76,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)
+    folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
     print(messages.filled("site.txt", policy=policy))
     command.print_files(sorted(folder.iterdir()))
@@ -94,7 +92,8 @@ def _client(values: Any) -> Any:
     return tables.table_client(values.log, witness=witness)
 
 
-def _test(model: pathlib.Path, values: Any) -> None:
+def _test(words: list[str], values: Any) -> None:
+    """Scores a federation's model on a site's own rows for the test."""
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
     from fedsvp_jax.deploy import tables
@@ -102,6 +101,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
 
     client = _client(values)
     client.site.read()
+    model = pathlib.Path(*words)
     trained = run.load_model(model)
     if trained.settings.get("agreement") != client.policy.agreement:
         raise ValueError(
@@ -128,7 +128,7 @@ def _node(words: list[str], values: Any) -> None:
     node = ("flower-supernode", *words, "--node-config", places)
     _check_port(words)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
-        print(_ENDED.format(_PAUSE), flush=True)
+        print(_VERBS["ended"].format(_PAUSE), flush=True)
         time.sleep(_PAUSE)
 
 
@@ -184,8 +184,7 @@ def _check_flags(verb: str, values: Any) -> None:
     needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
     if absent := [f"--{name}" for name in needed if not values[name].value]:
         raise ValueError(f"state {' and '.join(absent)}")
-    settings = {field.name for field in dataclasses.fields(plugin.config_class())}
-    unread = sorted(settings.union(*map(_reads, _USAGE)) - _reads(verb))
+    unread = sorted(set().union(*map(_reads, _USAGE)) - _reads(verb))
     if typed := [f"--{name}" for name in unread if values[name].present]:
         raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
 
@@ -199,21 +198,13 @@ def main(arguments: list[str]) -> None:
     if verb != "node" and len(words) != (verb != "init"):
         raise ValueError(f"say site {verb} {_USAGE[verb]}")
     _check_flags(verb, values)
+    act = {"propose": _propose, "node": _node, "test": _test}.get(verb, _begin)
     try:
-        match verb:
-            case "propose":
-                _propose(pathlib.Path(*words), values)
-            case "node":
-                _node(words, values)
-            case "test":
-                _test(pathlib.Path(*words), values)
-            case _:
-                _begin(words, values)
+        act(words, values)
     except ValueError as error:
         reads = _reads(verb)
-        raise ValueError(
-            _ADVICE.sub(lambda m: m[0] if m[1] in reads else "", str(error))
-        ) from error
+        sentence = _ADVICE.sub(lambda m: m[0] * (m[1] in reads), str(error))
+        raise ValueError(sentence) from error
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import hashlib
 import hmac
 import json
 import logging
+import operator
 import os
 import pathlib
 import threading
@@ -429,14 +430,8 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
 
 def _stamp(number: int) -> tuple[int, ...]:
     """What a file's system says of its content: another after every write."""
-    status = os.fstat(number)
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    names = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+    return operator.attrgetter(*names)(os.fstat(number))
 
 
 def _thread() -> tuple[int, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
@@ -29,32 +29,8 @@ _SEEDED = "noise was seeded: every ε is nominal"
 # a large number, `float` of a larger one.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
-
-_NUMBER = r"\d[\d.e+-]*"
-_ALONE = "; records of other attributes are not protected"
-_UNIT = r"(one record|all rows of a person( \(at most \d+\))?)"
 # Patterns of what any version has written into a promise.
-_WORDS = {
-    "mechanism": ".+",
-    "assumptions": ".+",
-    "num_rounds": r"\d+",
-    "max_uploads": r"None|\d+",
-    "total_epsilon": f"None|{_NUMBER}",
-    "total_accounting": "basic|rdp|pld",
-    "target_delta": _NUMBER,
-    "release_epsilon": f"inf|{_NUMBER}",
-    "server_epsilon": f"None|inf|{_NUMBER}",
-    "solve": "uploads|noise",
-    "status": "proved|nominal",
-    "adversary": r"server|honest-but-curious clients, \d+ colluding",
-    "relation": f"replace {_UNIT} of a client|"
-    f"leave {_UNIT} of a client out of its batches, whose other records and divisors "
-    rf"stay|replace all records of a client \({_UNIT} among them\)|"
-    r"add or remove a client \(its update against zero\)|"
-    f"leave one record of the private attribute out of a client's query{_ALONE}|"
-    "replace one record of the private attribute of a client by another of that "
-    f"attribute{_ALONE}",
-}
+_WORDS = toml_beside(__file__, "assets/promise.toml")
 
 
 class Row(NamedTuple):
