@@ -61,14 +61,8 @@ def _propose(words: list[str], values: Any) -> None:
 
     clients = values.num_clients
     sizes = goal.stated_sizes(clients, values.num_examples, values.max_num_examples)
-    defaults = {
-        "dataset": "csv",
-        "client_column": "none",
-        "noise_trust": "secure_aggregation",
-        "noise_sampler": "discrete",
-        "colluders": max(min(2, clients - 1), clients // 3),
-    }
-    command.default_settings(values, defaults)
+    colluders = max(min(2, clients - 1), clients // 3)
+    command.default_settings(values, _VERBS["defaults"] | {"colluders": colluders})
     schema = read_schema(pathlib.Path(values.schema))
     rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
@@ -126,14 +120,6 @@ def _node(words: list[str], values: Any) -> None:
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
     places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
     node = ("flower-supernode", *words, "--node-config", places)
-    _check_port(words)
-    while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
-        print(_VERBS["ended"].format(_PAUSE), flush=True)
-        time.sleep(_PAUSE)
-
-
-def _check_port(words: list[str]) -> None:
-    """Raises ValueError: another program has the port of Flower's node."""
     port = int((re.findall(r"--port[ =](\d+)", " ".join(words)) or [9094])[-1])
     try:
         socket.create_server(("127.0.0.1", port)).close()
@@ -142,6 +128,9 @@ def _check_port(words: list[str]) -> None:
             f"port {port} of this machine is taken ({error.strerror}), as by another "
             "node: choose one, as in -- --port 9101"
         ) from error
+    while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
+        print(_VERBS["ended"].format(_PAUSE), flush=True)
+        time.sleep(_PAUSE)
 
 
 def _begin(folder: list[str], values: Any) -> None:

@@ -295,29 +295,15 @@ def make_policy(
             "deployed client: laplace is drawn in floating point, whose last bits tell "
             "R"
         )
-    _check_deployable(config.mechanism, mechanism_config, mechanism)
-    check_noise(mechanism, mechanism_config)
-    if np.min(mechanism.least_multiplier) <= 0:
-        raise ValueError(
-            f"mechanism {config.mechanism} adds no noise with these settings, and a "
-            "deployed client sends nothing without any: a federation without privacy "
-            "needs the engine alone"
-        )
-    _ = policy.allowance  # refuses a promise that cannot be kept
-    return policy
-
-
-def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) -> None:
-    """Raises ValueError: the mechanism needs more than clients that add noise."""
-    central, gradient = mechanism.claim.central, config.uploads_gradient
+    central, gradient = mechanism.claim.central, mechanism_config.uploads_gradient
     if mechanism.grid is not None and not (central or gradient):
         raise ValueError(
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"
         )
-    if central and (mechanism.grid is None or config.clip.asks):
+    if central and (mechanism.grid is None or mechanism_config.clip.asks):
         raise ValueError(
-            f"mechanism {name} protects a cohort's sum, which needs secure "
+            f"mechanism {config.mechanism} protects a cohort's sum, which needs secure "
             "aggregation of whole numbers: noise_trust=secure_aggregation with "
             "clipping=update_clip or per_example and noise_sampler=discrete; or "
             "noise_trust=nobody"
@@ -329,6 +315,15 @@ def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) 
         )
     if mechanism.server is not None or mechanism.init(1).shared:
         raise ValueError(
-            f"mechanism {name} has a step at the server, which an engine's server does "
-            "not take; take another mechanism"
+            f"mechanism {config.mechanism} has a step at the server, which an engine's "
+            "server does not take; take another mechanism"
         )
+    check_noise(mechanism, mechanism_config)
+    if np.min(mechanism.least_multiplier) <= 0:
+        raise ValueError(
+            f"mechanism {config.mechanism} adds no noise with these settings, and a "
+            "deployed client sends nothing without any: a federation without privacy "
+            "needs the engine alone"
+        )
+    _ = policy.allowance  # refuses a promise that cannot be kept
+    return policy
