@@ -49,7 +49,8 @@ def parse(
             rest, line = values(line), []
         except flags.Error as error:
             name = "".join(re.findall(r"flag (?:--|')(\w+)", str(error))[:1])
-            faults.append(str(error))
+            of_node = arguments[1:2] == ["node"]  # of `fedsvp site`
+            faults.append(f"{error}{of_node * '; Flower’s own flags follow --'}")
             others = [w for w in line if w.lstrip("-").partition("=")[0] != name]
             line = others if others != line else []
     for name in recorded:  # as if nobody had typed it: nothing refuses it

@@ -28,7 +28,10 @@ def _of_path(error: Any) -> str:
     path, near = pathlib.Path(os.fsdecode(error.filename)), []
     if path.parent.is_dir() and not path.exists():
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    near = [name for name in near if name != f"{path.name}.key"]  # of a log
     hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+    if isinstance(error, FileExistsError):
+        hint = "; name a new one"
     values = sorted(flags.FLAGS.flag_values_dict().items())
     flag = next((f"--{name}=" for name, value in values if value == str(path)), "")
     return f"{flag}{path}: {error.strerror}{hint}"

@@ -50,23 +50,19 @@ _AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records."
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
+_ADVICE = re.compile(r",? or leave [^;(]*\(--(\w+)[^)]*\)")  # to give another flag
 
 
-def _propose(folder: pathlib.Path, values: Any) -> None:
+def _propose(words: list[str], values: Any) -> None:
+    """Writes the coordinator's folder."""
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import blank_rows
     from fedsvp_jax.deploy import tables
 
     clients = values.num_clients
     sizes = goal.stated_sizes(clients, values.num_examples, values.max_num_examples)
-    defaults = {
-        "dataset": "csv",
-        "client_column": "none",
-        "noise_trust": "secure_aggregation",
-        "noise_sampler": "discrete",
-        "colluders": max(min(2, clients - 1), clients // 3),
-    }
-    command.default_settings(values, defaults)
+    colluders = max(min(2, clients - 1), clients // 3)
+    command.default_settings(values, _VERBS["defaults"] | {"colluders": colluders})
     schema = read_schema(pathlib.Path(values.schema))
     rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
@@ -74,6 +70,7 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)
+    folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
     print(messages.filled("site.txt", policy=policy))
     command.print_files(sorted(folder.iterdir()))
@@ -89,7 +86,8 @@ def _client(values: Any) -> Any:
     return tables.table_client(values.log, witness=witness)
 
 
-def _test(model: pathlib.Path, values: Any) -> None:
+def _test(words: list[str], values: Any) -> None:
+    """Scores a federation's model on a site's own rows for the test."""
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
     from fedsvp_jax.deploy import tables
@@ -97,6 +95,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
 
     client = _client(values)
     client.site.read()
+    model = pathlib.Path(*words)
     trained = run.load_model(model)
     if trained.settings.get("agreement") != client.policy.agreement:
         raise ValueError(
@@ -112,6 +111,7 @@ def _test(model: pathlib.Path, values: Any) -> None:
 
 def _node(words: list[str], values: Any) -> None:
     """Runs Flower's node on a log that can answer, for ever."""
+    print("Reading log and table; then waiting for the server …", flush=True)
     client = _client(values)
     if shutil.which("flower-supernode") is None:
         raise ValueError(
@@ -120,14 +120,6 @@ def _node(words: list[str], values: Any) -> None:
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
     places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
     node = ("flower-supernode", *words, "--node-config", places)
-    _check_port(words)
-    while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
-        print(f"The node ended. It starts again in {_PAUSE} seconds.", flush=True)
-        time.sleep(_PAUSE)
-
-
-def _check_port(words: list[str]) -> None:
-    """Raises ValueError: another program has the port of Flower's node."""
     port = int((re.findall(r"--port[ =](\d+)", " ".join(words)) or [9094])[-1])
     try:
         socket.create_server(("127.0.0.1", port)).close()
@@ -136,6 +128,9 @@ def _check_port(words: list[str]) -> None:
             f"port {port} of this machine is taken ({error.strerror}), as by another "
             "node: choose one, as in -- --port 9101"
         ) from error
+    while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
+        print(_VERBS["ended"].format(_PAUSE), flush=True)
+        time.sleep(_PAUSE)
 
 
 def _begin(folder: list[str], values: Any) -> None:
@@ -178,8 +173,7 @@ def _check_flags(verb: str, values: Any) -> None:
     needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
     if absent := [f"--{name}" for name in needed if not values[name].value]:
         raise ValueError(f"state {' and '.join(absent)}")
-    settings = {field.name for field in dataclasses.fields(plugin.config_class())}
-    unread = sorted(settings.union(*map(_reads, _USAGE)) - _reads(verb))
+    unread = sorted(set().union(*map(_reads, _USAGE)) - _reads(verb))
     if typed := [f"--{name}" for name in unread if values[name].present]:
         raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
 
@@ -193,15 +187,13 @@ def main(arguments: list[str]) -> None:
     if verb != "node" and len(words) != (verb != "init"):
         raise ValueError(f"say site {verb} {_USAGE[verb]}")
     _check_flags(verb, values)
-    match verb:
-        case "propose":
-            _propose(pathlib.Path(*words), values)
-        case "node":
-            _node(words, values)
-        case "test":
-            _test(pathlib.Path(*words), values)
-        case _:
-            _begin(words, values)
+    act = {"propose": _propose, "node": _node, "test": _test}.get(verb, _begin)
+    try:
+        act(words, values)
+    except ValueError as error:
+        reads = _reads(verb)
+        sentence = _ADVICE.sub(lambda m: m[0] * (m[1] in reads), str(error))
+        raise ValueError(sentence) from error
 
 
 if __name__ == "__main__":

@@ -107,11 +107,22 @@ class Plan:
         """ε as the promise counts it."""
         return self.composed(self._terms.total_accounting, uploads)
 
-    def composed(self, method: str, uploads: float | None) -> float:
-        """ε of `Account.composed`; inf where Σδ of basic composition reaches 1."""
+    def composed(
+        self, method: str, uploads: float | None, shares: float = 1.0
+    ) -> float:
+        """ε of `Account.composed`; inf where Σδ of basic composition reaches 1.
+
+        Args:
+          shares: of a sum's noise, one of which is all that hides an upload.
+        """
         if method == "basic" and self.delta_of(uploads) >= 1:
             return math.inf
-        return self._account.composed(method, self.sums(uploads), self.other_costs)
+        sums = self.sums(uploads)
+        sums = sums._replace(
+            precision=sums.precision * shares,
+            least_multiplier=sums.least_multiplier / math.sqrt(shares),
+        )
+        return self._account.composed(method, sums, self.other_costs)
 
     @cached_property
     def allowance(self) -> Allowance:

@@ -86,7 +86,12 @@ class PrivacyFilter(Filter):
         chain = self.get_prop(FilterContextKey.CHAIN_TYPE)
         if chain == FilterChainType.TASK_DATA_CHAIN:
             with refusing():
-                self._begin(shareable, site, fl_ctx)
+                model = from_shareable(shareable).data
+                zeros = {name: np.zeros_like(leaf) for name, leaf in model.items()}
+                index = int(shareable.get_header(AppConstants.CURRENT_ROUND))
+                received = [*map(np.asarray, model.values())]
+                begin_round(self.site_of(site), received, round_num=index + 1)
+                fl_ctx.set_prop(_MODEL, (zeros, index), private=True, sticky=False)
             return shareable
         try:
             with refusing():
@@ -94,16 +99,6 @@ class PrivacyFilter(Filter):
         except Refused as refusal:
             headers = {"refused": str(refusal)}
             return make_reply(ReturnCode.TASK_RESULT_FILTER_ERROR, headers)
-
-    def _begin(self, task: Shareable, site: str, fl_ctx: FLContext) -> None:
-        model = {
-            name: np.asarray(leaf) for name, leaf in from_shareable(task).data.items()
-        }
-        round_index = int(task.get_header(AppConstants.CURRENT_ROUND))
-        received = [*model.values()]
-        begin_round(self.site_of(site), received, round_num=round_index + 1)
-        zeros = {name: np.zeros_like(leaf) for name, leaf in model.items()}
-        fl_ctx.set_prop(_MODEL, (zeros, round_index), private=True, sticky=False)
 
     def _private(self, result: Shareable, site: str, fl_ctx: FLContext) -> Shareable:
         begun = fl_ctx.get_prop(_MODEL)

@@ -21,7 +21,7 @@ except ImportError as error:
         "pip install --no-deps pfl"
     ) from error
 
-from fedsvp_jax.deploy.answer import Arrays, Trained, answer
+from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 
@@ -70,7 +70,17 @@ class LocalPrivacy(Postprocessor):
         zeros = [np.zeros_like(leaf) for leaf in update]
         try:
             with refusing():
-                upload, weight = self._answer(zeros, update, user_context)
+                if user_context.user_id is None:
+                    raise Refused("pfl's users must have ids: each has its own log")
+                site = self._site_of(user_context.user_id)
+                site.policy.check_takes_updates(with_model=False)
+                upload, record = answer(
+                    site,
+                    zeros,
+                    lambda: Trained(update, self._contribution(user_context)),
+                    round_num=self._round,
+                )
+                weight = record["num_examples"]  # which the log declares
         except Refused:
             upload, weight = zeros, 0
         private = stats.from_weights(
@@ -78,22 +88,6 @@ class LocalPrivacy(Postprocessor):
             [ops.to_tensor(leaf * np.float32(weight)) for leaf in upload],
         )
         return private, Metrics()
-
-    def _answer(
-        self, zeros: Arrays, update: Arrays, user: UserContext
-    ) -> tuple[Arrays, int]:
-        """The upload, and the number of examples that the log declares."""
-        if user.user_id is None:
-            raise Refused("pfl's users must have ids: each has a log of its own")
-        site = self._site_of(user.user_id)
-        site.policy.check_takes_updates(with_model=False)
-        upload, record = answer(
-            site,
-            zeros,
-            lambda: Trained(update, self._contribution(user)),
-            round_num=self._round,
-        )
-        return upload, record["num_examples"]
 
     def postprocess_server(
         self,

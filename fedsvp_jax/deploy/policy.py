@@ -24,7 +24,9 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     noise_setting,
 )
+from fedsvp_jax.mechanisms.clipping import root_sharers
 from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.mechanisms.shared_noise import least_opened
 from fedsvp_jax.run.folder import identity
 
 MODULUS = 2**32  # of secure sums
@@ -94,10 +96,7 @@ class Policy:
         """The arguments of Flower's workflow under which a site answers.
 
         All clients that are there, at most K, share keys with all, and a sum is opened
-        with K - h + 1 of them: then those that are away and one curious client are
-        together at most h (docs/appendix, P14). It takes h + 1 where that is more, for
-        so many shares of keys open a single upload, and h curious clients have one
-        each.
+        with `least_opened` of them.
 
         Raises:
           ValueError: the noise is no share of a cohort's, or K is too large.
@@ -118,9 +117,7 @@ class Policy:
             )
         return {
             "num_shares": 1.0,  # of all that are there
-            "reconstruction_threshold": (
-                max(cohort - config.colluders, config.colluders) + 1
-            ),
+            "reconstruction_threshold": least_opened(cohort, config.colluders),
             "max_weight": 1.0,
             "clipping_range": steps / 2,
             "quantization_range": steps,
@@ -185,6 +182,16 @@ class Policy:
         training = dataclasses.asdict(self.training) | places
         return identity({"training": training, "promise": self.settings()})
 
+    @property
+    def server_epsilon(self) -> float | None:
+        """ε of the view "server" where the claim is of a sum: each upload is seen,
+        and its client's own share of the noise alone hides it.
+        """
+        if not self.mechanism.claim.central:
+            return None
+        plan, shares = Plan(self.account), root_sharers(self.config) ** 2
+        return plan.composed("rdp", plan.most_uploads, shares)
+
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
         claim, participation = self.mechanism.claim, self.account.participation
@@ -198,6 +205,7 @@ class Policy:
             "max_uploads": participation.max_uploads,
             "release_epsilon": self.account.release_epsilon,
             "adversary": adversary(self.account),
+            "server_epsilon": self.server_epsilon,
             "relation": claim.relation,
             "status": "proved" if self.account.proved else "nominal",
             "assumptions": "; ".join(assumptions),
@@ -287,29 +295,15 @@ def make_policy(
             "deployed client: laplace is drawn in floating point, whose last bits tell "
             "R"
         )
-    _check_deployable(config.mechanism, mechanism_config, mechanism)
-    check_noise(mechanism, mechanism_config, config.mechanism)
-    if np.min(mechanism.least_multiplier) <= 0:
-        raise ValueError(
-            f"mechanism {config.mechanism} adds no noise with these settings, and a "
-            "deployed client sends nothing without any: a federation without privacy "
-            "needs the engine alone"
-        )
-    _ = policy.allowance  # refuses a promise that cannot be kept
-    return policy
-
-
-def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) -> None:
-    """Raises ValueError: the mechanism needs more than clients that add noise."""
-    central, gradient = mechanism.claim.central, config.uploads_gradient
+    central, gradient = mechanism.claim.central, mechanism_config.uploads_gradient
     if mechanism.grid is not None and not (central or gradient):
         raise ValueError(
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"
         )
-    if central and (mechanism.grid is None or config.clip.asks):
+    if central and (mechanism.grid is None or mechanism_config.clip.asks):
         raise ValueError(
-            f"mechanism {name} protects a cohort's sum, which needs secure "
+            f"mechanism {config.mechanism} protects a cohort's sum, which needs secure "
             "aggregation of whole numbers: noise_trust=secure_aggregation with "
             "clipping=update_clip or per_example and noise_sampler=discrete; or "
             "noise_trust=nobody"
@@ -321,6 +315,15 @@ def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) 
         )
     if mechanism.server is not None or mechanism.init(1).shared:
         raise ValueError(
-            f"mechanism {name} has a step at the server, which an engine's server does "
-            "not take; take another mechanism"
+            f"mechanism {config.mechanism} has a step at the server, which an engine's "
+            "server does not take; take another mechanism"
         )
+    check_noise(mechanism, mechanism_config, config.mechanism)
+    if np.min(mechanism.least_multiplier) <= 0:
+        raise ValueError(
+            f"mechanism {config.mechanism} adds no noise with these settings, and a "
+            "deployed client sends nothing without any: a federation without privacy "
+            "needs the engine alone"
+        )
+    _ = policy.allowance  # refuses a promise that cannot be kept
+    return policy

@@ -23,6 +23,7 @@ import hashlib
 import hmac
 import json
 import logging
+import operator
 import os
 import pathlib
 import threading
@@ -188,7 +189,7 @@ class Site:
           ValueError: the records are not those of the log's beginning. The server is
             not told: it is no refusal.
         """
-        return _state_of(self._verified()[0].last)
+        return ClientState(**self._verified()[0].last.body["state"])
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Self]:
@@ -232,7 +233,7 @@ class Site:
     def state(self) -> ClientState:
         """The state in the last entry of the open log."""
         assert self._open is not None and self._open.ends is not None
-        return _state_of(self._open.ends.last)
+        return ClientState(**self._open.ends.last.body["state"])
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
         """Writes an entry of a new state into the open log, with an auditor's facts.
@@ -429,14 +430,8 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
 
 def _stamp(number: int) -> tuple[int, ...]:
     """What a file's system says of its content: another after every write."""
-    status = os.fstat(number)
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    names = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+    return operator.attrgetter(*names)(os.fstat(number))
 
 
 def _thread() -> tuple[int, int]:
@@ -459,10 +454,6 @@ def _unwritten(target: str, error: OSError) -> OSError:
     return OSError(
         f"the client's {target} cannot be written ({why}): nothing is uploaded"
     )
-
-
-def _state_of(entry: Entry) -> ClientState:
-    return ClientState(**entry.body["state"])
 
 
 @functools.lru_cache(maxsize=64)

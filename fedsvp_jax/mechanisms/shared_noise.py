@@ -19,6 +19,15 @@ from fedsvp_jax.mechanisms import base, calibration, clipping, subsampling
 from fedsvp_jax.mechanisms.config import MechanismConfig
 
 
+def least_opened(cohort_size: int, colluders: int) -> int:
+    """max(K − h, h) + 1: of fewer clients no sum is opened (docs/appendix, P14).
+
+    With K − h those that are away and one curious client are together h at most. Any
+    h + 1 shares of keys open a single upload, and h curious clients have one each.
+    """
+    return max(cohort_size - colluders, colluders) + 1
+
+
 def shared(
     mechanism: base.Mechanism, config: MechanismConfig, name: str
 ) -> base.Mechanism:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
+from fedsvp_jax.accounting.views import BYPASSED
 from fedsvp_jax.core.files import Record, read_json, toml_beside
 from fedsvp_jax.report import labels, read
 
@@ -51,13 +52,24 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
     """
     claim: Record = {**promise, "method": "rdp", "status": status}
     budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
-    pairs = [(b["total_epsilon"] or math.inf, b["target_delta"]) for b in budgets]
-    claim["epsilon"], claim["delta"] = map(sum, zip(*pairs, strict=True))
     kinds = {(b["total_accounting"], b["release_epsilon"]) for b in budgets}
-    summary = {**claim, "guarantees": [claim]}
-    if kinds == {("rdp", 0)} and math.isfinite(claim["epsilon"]):
-        summary["risk"] = {promise["adversary"]: tradeoff.of_promises(pairs)}
-    return summary
+    claims, risks = [claim], {}
+    if promise.get("server_epsilon") is not None:  # of a sum
+        seen = f"{BYPASSED}; {promise['assumptions']}"
+        claims.append(claim | {"adversary": "server", "assumptions": seen})
+    for row in claims:
+        pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in budgets]
+        row["epsilon"], row["delta"] = map(sum, zip(*pairs, strict=True))
+        if kinds == {("rdp", 0)} and math.isfinite(row["epsilon"]):
+            risks[row["adversary"]] = tradeoff.of_promises(pairs)
+    return {**claim, "guarantees": claims, "risk": risks}
+
+
+def _against(adversary: str, promise: Record) -> float:
+    """ε that a promise states; the server may see what only its sum was to hide."""
+    of_sum = adversary == "server" != promise["adversary"]
+    epsilon = promise.get("server_epsilon" if of_sum else "total_epsilon")
+    return float(epsilon or math.inf)
 
 
 def main(summary: Record) -> Record | None:

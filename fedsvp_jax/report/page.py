@@ -18,6 +18,7 @@ import jinja2
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.mechanisms import shared_noise
 from fedsvp_jax.report import guarantees, labels, provenance, style, tables, text_table
 from fedsvp_jax.report.plots import Plot
 
@@ -47,6 +48,7 @@ def templates() -> Any:
         "data_name": labels.data_name,
         "delta_text": labels.delta_text,
         "grid": _grid,
+        "least_opened": shared_noise.least_opened,
         "interval": labels.with_interval,
         "percent": labels.percent,
         "significant": labels.significant,

@@ -19,6 +19,8 @@ from experiments import budgets
 from fedsvp_jax import run
 from fedsvp_jax.deploy import Client, Refused, Site, tables
 from fedsvp_jax.federation import loading
+from fedsvp_jax.mechanisms import shared_noise
+from fedsvp_jax.report import headline
 
 HOSPITALS = 4
 COUNTS = ("--num_examples=450", "--max_num_examples=120", "--total_epsilon=3")
@@ -63,6 +65,7 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     log = tmp_path / "log"
     shown = join(dealt, 1, log)
     assert shown.status == 0, shown
+    assert "upload: ε = 4.443; at most 76 of 100 guesses are right" in shown.stdout
     assert "total_epsilon: 3.0\n" in shown.stdout and "status: proved" in shown.stdout
     client = tables.table_client(log)
     server = tables.server_client(dealt / "federation")
@@ -76,6 +79,43 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert_sentence(join(dealt, 1, log), "it has begun already")
     ledger = command("experiments.ledger", str(log))
     assert ledger.status == 0 and "verdict: in order" in ledger.stdout, ledger
+
+
+@pytest.mark.hole
+def test_an_error_advises_what_the_verb_can_do(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """`join` advised --drop_columns, `propose` nothing, and `ledger` the log's key."""
+    assert_sentence(proposed(dealt, dealt / "federation"), "File exists; name a new")
+    own = tmp_path / "own.csv"
+    with (dealt / "hospital-1.csv").open() as file:
+        rows = [*csv.DictReader(file)]
+    number = next(name for name in rows[0] if "." in rows[0][name])
+    rows[0][number] = ""
+    with own.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    words = ("join", str(dealt / "federation"), f"--records={own}")
+    ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
+    assert_sentence(ended, "lacks a finite number")
+    assert "drop_columns" not in ended.stderr
+    (tmp_path / "north.key").touch()
+    ended = command("experiments.ledger", str(tmp_path / "north"))
+    assert_sentence(ended, "north: No such file or directory")
+    assert "did you mean" not in ended.stderr
+
+
+def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> None:
+    """ "h, together, may be away": of 5 and h = 1 nobody may."""
+    for clients, colluders, away in ((5, 1, 0), (49, 16, 15), (5, 3, 1)):
+        assert clients - shared_noise.least_opened(clients, colluders) == away
+        said = headline.filled("sharing", clients, colluders)
+        assert f"{colluders} of the {clients} clients may pool" in said
+        assert f" {away or 'None'} may be away: " in said
+    shown = proposed(dealt, dealt / "second").stdout
+    assert "2 of the 4 clients may pool what they know" in shown
+    assert "1 may be away: a round opens the sum of 3 or more" in shown
 
 
 @pytest.mark.hole
@@ -133,6 +173,7 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         "How one row of the site north is protected: ε = 3 promised",
         "even if 2 clients tell it all they know",
         "At most 70 of 100 guesses are right",
+        "if the secure summation is broken and it sees each client's upload: ε = 4.443",
         "Clients that drop out and those that collude are together at most 2.",
         "Bounds, categories and classes of the schema were stated without a look at",
         "0 of 3",
@@ -254,7 +295,10 @@ def test_a_node_that_cannot_answer_says_so_at_its_start(
 ) -> None:
     """A wrong path was shown at the server alone, with the verb `init`."""
     ended = command("experiments.site", "node", f"--log={tmp_path / 'absent'}")
+    assert ended.stdout.startswith("Reading log and table; then waiting for the server")
     assert_sentence(ended, "begins it once, by fedsvp site join or init")
+    ended = command("experiments.site", "node", "--log=l", "--superlink", "s:9092")
+    assert_sentence(ended, "flag 'superlink'; Flower’s own flags follow --")
 
 
 @pytest.mark.hole
@@ -317,6 +361,7 @@ def test_a_node_starts_again_where_it_ends(
     words = ("node", f"--log={tmp_path / 'log'}", "--", "--superlink", "here:9092")
     ended = typed(code, *words, how="-c")
     assert ended.status == 0 and ended.stdout.count("The node ended.") == 2, ended
+    assert "lack this node's key: flwr supernode register node.pub" in ended.stdout
     assert "rounds charged: 0 of 3" in ended.stdout
     lines = starts.read_text().splitlines()
     log, witness = tmp_path / "log", tmp_path / "witness"

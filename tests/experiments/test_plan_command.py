@@ -17,6 +17,7 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables import table
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, to_toml
+from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.report import guarantees
 
 SCHEMA = Schema(
@@ -351,6 +352,41 @@ def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
         (of_site,) = guarantees.strongest([guarantees.promised(terms, "proved")])
         right = {row["adversary"]: row["right"] for row in point["guarantees"]}
         assert right[point["adversary"]] == of_site["right"]
+
+
+@pytest.mark.hole
+def test_a_site_promises_the_simulators_epsilon_of_a_broken_sum() -> None:
+    """`site propose`, `join` and the site's page were silent on it."""
+    data = plan.synthetic(SCHEMA, of_sizes(30, 30, 30, 30), 1, 0.8)
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS(["plan", "--schema=a.toml", "--num_seeds=1"])
+    (point,) = plan._swept(data, "secure_aggregation", 3.0, 4)["points"]
+    (broken,) = (c for c in point["guarantees"] if c["adversary"] == "server")
+    promise = make_policy(
+        ExperimentConfig(
+            dataset="npz",
+            mechanism="gaussian",
+            clipping="per_example",
+            noise_trust="secure_aggregation",
+            noise_sampler="discrete",
+            batches="poisson",
+            local_steps=1,
+            num_clients=4,
+            cohort_size=4,
+            batch_size=30,
+            num_rounds=5,
+            num_hbc_clients=1,
+            solve="noise",
+            total_epsilon=3.0,
+            target_delta=1e-5,
+        ),
+        min_num_examples=1,
+        max_num_examples=30,
+    ).says()
+    assert promise["server_epsilon"] == pytest.approx(broken["epsilon"], rel=1e-3)
+    claims = guarantees.strongest([guarantees.promised(promise, "proved")])
+    right = {claim["adversary"]: claim["right"] for claim in claims}
+    assert right["server"] == broken["right"] > right[promise["adversary"]]
 
 
 @pytest.mark.hole

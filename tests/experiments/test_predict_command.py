@@ -155,7 +155,7 @@ def test_rows_that_name_their_class_are_scored(
     right = sum((n > 4) == (cell == "yes") for n, cell in rows)
     assert "column ill: 7 of 10 rows name a class\n" in said
     assert f"AUC {np.mean(pairs):.3f} (95 %: " in said and np.mean(pairs) != 0.5
-    assert f"Accuracy on 7 test rows: {100 * right / 7:.1f} % (95 %: " in said
+    assert f"Accuracy on 7 rows: {100 * right / 7:.1f} % (95 %: " in said
     assert "Rows that trained the model flatter it." in said
 
 

@@ -1,22 +1,14 @@
 """Odd tables of hospitals: each is read as it was meant, or refused in one sentence."""
 
-import gzip
 import pathlib
-import re
-import subprocess
-import sys
-import zipfile
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas
 import pytest
-from commands import ROOT
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, draft, literals, table, table_file
+from fedsvp_jax.data.tables import draft, literals, table, table_file
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 
