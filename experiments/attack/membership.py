@@ -21,7 +21,8 @@ A piece of the work is the sweep of a mechanism. The picture is roc.svg.
 
 With --run=FOLDER nothing is trained: the loss threshold is tried on the model of a run.
 Members are the training examples of the clients that uploaded, others the test
-examples, and the intervals are those of a jackknife over examples.
+examples. The interval of AUC is a jackknife's over examples, that of a TPR Clopper and
+Pearson's. A FPR that the others are too few for has no TPR.
 
   fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
 """
@@ -36,7 +37,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
+from scipy import stats
 
+from fedsvp_jax.accounting.views import SEEN
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
@@ -137,11 +140,15 @@ def _scores(
     attack: str, phi: np.ndarray, right: np.ndarray, member: np.ndarray, test: Any
 ) -> Record:
     """A row's numbers, of models by examples, and the accuracy on the test set."""
-    roc = membership.roc(attack, phi, member)
+    roc, others = membership.roc(attack, phi, member), int((~member).sum())
+    for name in ("tpr", "tpr_low", "tpr_high"):  # at rates of one non-member at least
+        roc[name] = {k: v for k, v in roc[name].items() if float(k) * others >= 1}
     fpr, tpr = roc.pop("curve")
     return {
         "attack": attack,
         **roc,
+        "members": int(member.sum()),
+        "others": others,
         "accuracy_members": float(right[member].mean()),
         "accuracy_others": float(right[~member].mean()),
         "test_accuracy": float(test),
@@ -152,7 +159,9 @@ def _scores(
 def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Record]:
     """One row: the loss threshold on the model of a run.
 
-    Equal groups of examples stand for the models of `membership.roc`.
+    Equal groups of examples stand for the models of `membership.roc`; the interval of a
+    TPR is Clopper and Pearson's, at the threshold that the non-members set. The claim
+    is against an observer, of as many copies of a record as any row counts.
 
     Args:
       folder: the run's.
@@ -187,8 +196,17 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
         )
         parts.append([np.reshape(column, rows.shape) for column in columns])
     phi, right, member = map(np.hstack, zip(*parts, strict=True))
-    claim = guarantees.main(files.summary) or upload_claims.NOTHING
+    observed = [
+        claim
+        for claim in guarantees.strongest([files.summary])
+        if claim["adversary"] == SEEN["observer"][0]
+    ]
+    claim = max(observed, key=lambda row: row["copies"], default=upload_claims.NOTHING)
     scores = _scores("loss", phi, right, member, right[~member].mean())
+    for level, share in scores["tpr"].items():
+        named = stats.binomtest(round(share * scores["members"]), scores["members"])
+        ends = named.proportion_ci()  # exact: Clopper and Pearson's
+        scores["tpr_low"][level], scores["tpr_high"][level] = map(float, ends)
     return [{"mechanism": config.mechanism, **claim, **scores}]
 
 

@@ -263,15 +263,28 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
     """The columns of a table that is read; table.csv has all of them (`columns`).
 
     δ of an upload stands in the name of its ε where all `configs`, the config.json of
-    the rows, have the same.
+    the rows, have the same and no noise follows R, which moves δ (`effective_delta`).
 
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
     72.6)`. Columns of dashes are left out.
     """
     cells = []
-    name = labels.at_delta("ε per upload", [config.get("delta") for config in configs])
+    name, deltas = "ε per upload", [config.get("delta") for config in configs]
+    moved = [
+        "contribution_release" not in mechanisms.about(row.mechanism).unread
+        for row in rows
+    ]
+    if not any(moved):
+        name = labels.at_delta(name, deltas)
     costs = labels.spent_columns([vars(row) for row in rows])
-    for row, cost in zip(rows, costs, strict=True):
+    for row, cost, has_own_delta in zip(rows, costs, moved, strict=True):
+        epsilon = labels.significant(None if row.total_epsilon else row.epsilon)
+        if any(moved) and epsilon != labels.significant(None):
+            epsilon = (
+                f"{epsilon} at its own δ"
+                if has_own_delta
+                else labels.at_delta(epsilon, deltas)
+            )
         gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
         if ends := row.interval("auc"):
             area += " ({:.3f} to {:.3f})".format(*ends)
@@ -279,7 +292,7 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
                 "ε of the run": labels.significant(row.total_epsilon),
-                name: labels.significant(None if row.total_epsilon else row.epsilon),
+                name: epsilon,
                 "accuracy, last 5 %": labels.with_interval(
                     row.accuracy, row.interval()
                 ),
