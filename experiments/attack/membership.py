@@ -140,15 +140,13 @@ def _scores(
     attack: str, phi: np.ndarray, right: np.ndarray, member: np.ndarray, test: Any
 ) -> Record:
     """A row's numbers, of models by examples, and the accuracy on the test set."""
-    roc, others = membership.roc(attack, phi, member), int((~member).sum())
-    for name in ("tpr", "tpr_low", "tpr_high"):  # at rates of one non-member at least
-        roc[name] = {k: v for k, v in roc[name].items() if float(k) * others >= 1}
+    roc = membership.roc(attack, phi, member)
     fpr, tpr = roc.pop("curve")
     return {
         "attack": attack,
         **roc,
         "members": int(member.sum()),
-        "others": others,
+        "others": int((~member).sum()),
         "accuracy_members": float(right[member].mean()),
         "accuracy_others": float(right[~member].mean()),
         "test_accuracy": float(test),
@@ -196,17 +194,15 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
         )
         parts.append([np.reshape(column, rows.shape) for column in columns])
     phi, right, member = map(np.hstack, zip(*parts, strict=True))
-    observed = [
-        claim
-        for claim in guarantees.strongest([files.summary])
-        if claim["adversary"] == SEEN["observer"][0]
-    ]
-    claim = max(observed, key=lambda row: row["copies"], default=upload_claims.NOTHING)
+    claim = upload_claims.NOTHING
+    for bound in guarantees.strongest([files.summary]):  # the most copies come last
+        if bound["adversary"] == SEEN["observer"][0]:
+            claim = bound
     scores = _scores("loss", phi, right, member, right[~member].mean())
     for level, share in scores["tpr"].items():
-        named = stats.binomtest(round(share * scores["members"]), scores["members"])
-        ends = named.proportion_ci()  # exact: Clopper and Pearson's
-        scores["tpr_low"][level], scores["tpr_high"][level] = map(float, ends)
+        count = scores["members"]
+        exact = stats.binomtest(round(share * count), count).proportion_ci()
+        scores["tpr_low"][level], scores["tpr_high"][level] = map(float, exact)
     return [{"mechanism": config.mechanism, **claim, **scores}]
 
 
@@ -239,12 +235,10 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     if values.run is None:
         settings, pieces = _sweeps(values, config, data)
     else:
-        names = {field.name for field in dataclasses.fields(config)}
+        names = {*vars(config), *SETTINGS["membership"]["flags"], "mechanisms"}
         flag_values.refuse_flags(
             values,
-            sorted(
-                names.union(SETTINGS["membership"]["flags"], ["mechanisms"]) - _PLACES
-            ),
+            sorted(names - _PLACES),
             "--run names the run, whose settings are taken",
         )
         settings = recorded_settings(config, data)

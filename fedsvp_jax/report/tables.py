@@ -269,22 +269,12 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
     72.6)`. Columns of dashes are left out.
     """
     cells = []
-    name, deltas = "ε per upload", [config.get("delta") for config in configs]
-    moved = [
-        "contribution_release" not in mechanisms.about(row.mechanism).unread
-        for row in rows
-    ]
-    if not any(moved):
-        name = labels.at_delta(name, deltas)
+    name = labels.at_delta("ε per upload", [config.get("delta") for config in configs])
+    abouts = [mechanisms.about(row.mechanism) for row in rows]
+    if any("contribution_release" not in about.unread for about in abouts):
+        name = "ε per upload at its own δ"
     costs = labels.spent_columns([vars(row) for row in rows])
-    for row, cost, has_own_delta in zip(rows, costs, moved, strict=True):
-        epsilon = labels.significant(None if row.total_epsilon else row.epsilon)
-        if any(moved) and epsilon != labels.significant(None):
-            epsilon = (
-                f"{epsilon} at its own δ"
-                if has_own_delta
-                else labels.at_delta(epsilon, deltas)
-            )
+    for row, cost in zip(rows, costs, strict=True):
         gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
         if ends := row.interval("auc"):
             area += " ({:.3f} to {:.3f})".format(*ends)
@@ -292,7 +282,7 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
                 "ε of the run": labels.significant(row.total_epsilon),
-                name: epsilon,
+                name: labels.significant(None if row.total_epsilon else row.epsilon),
                 "accuracy, last 5 %": labels.with_interval(
                     row.accuracy, row.interval()
                 ),
