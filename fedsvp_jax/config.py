@@ -206,6 +206,8 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
     """
     defaults = defaults_of(config.dataset)
     facts = None if dataset is None else facts_of(dataset)
+    clients = config.num_clients or defaults["num_clients"]
+    defaults["num_hbc_clients"] = clients // 10
     defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False

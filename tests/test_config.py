@@ -92,6 +92,14 @@ def test_published_settings_are_the_defaults_on_the_papers_data() -> None:
     assert (config.partition, config.model) == ("paper", "resnet18")
 
 
+@pytest.mark.parametrize("dataset", ["digits", "mnist"])
+@pytest.mark.parametrize(("clients", "curious"), [(10, 1), (20, 2), (55, 5)])
+def test_a_tenth_of_the_clients_is_curious(dataset: str, clients: int, curious: int):
+    """Typed clients kept the data set's number: of 10 on MNIST, all of them."""
+    config = resolve(ExperimentConfig(dataset=dataset, num_clients=clients))
+    assert config.num_hbc_clients == curious
+
+
 def own(folder: pathlib.Path, rows: int = 400, **more: np.ndarray) -> ExperimentConfig:
     """Of an .npz with a private column, tone."""
     numbers = np.arange(rows)

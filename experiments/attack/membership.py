@@ -21,7 +21,8 @@ A piece of the work is the sweep of a mechanism. The picture is roc.svg.
 
 With --run=FOLDER nothing is trained: the loss threshold is tried on the model of a run.
 Members are the training examples of the clients that uploaded, others the test
-examples, and the intervals are those of a jackknife over examples.
+examples. The interval of AUC is a jackknife's over examples, that of a TPR Clopper and
+Pearson's. A FPR that the others are too few for has no TPR.
 
   fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
 """
@@ -36,7 +37,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
+from scipy import stats
 
+from fedsvp_jax.accounting.views import SEEN
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
@@ -142,6 +145,8 @@ def _scores(
     return {
         "attack": attack,
         **roc,
+        "members": int(member.sum()),
+        "others": int((~member).sum()),
         "accuracy_members": float(right[member].mean()),
         "accuracy_others": float(right[~member].mean()),
         "test_accuracy": float(test),
@@ -152,7 +157,9 @@ def _scores(
 def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Record]:
     """One row: the loss threshold on the model of a run.
 
-    Equal groups of examples stand for the models of `membership.roc`.
+    Equal groups of examples stand for the models of `membership.roc`; the interval of a
+    TPR is Clopper and Pearson's, at the threshold that the non-members set. The claim
+    is against an observer, of as many copies of a record as any row counts.
 
     Args:
       folder: the run's.
@@ -187,8 +194,15 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
         )
         parts.append([np.reshape(column, rows.shape) for column in columns])
     phi, right, member = map(np.hstack, zip(*parts, strict=True))
-    claim = guarantees.main(files.summary) or upload_claims.NOTHING
+    claim = upload_claims.NOTHING
+    for bound in guarantees.strongest([files.summary]):  # the most copies come last
+        if bound["adversary"] == SEEN["observer"][0]:
+            claim = bound
     scores = _scores("loss", phi, right, member, right[~member].mean())
+    for level, share in scores["tpr"].items():
+        count = scores["members"]
+        exact = stats.binomtest(round(share * count), count).proportion_ci()
+        scores["tpr_low"][level], scores["tpr_high"][level] = map(float, exact)
     return [{"mechanism": config.mechanism, **claim, **scores}]
 
 
@@ -221,12 +235,10 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     if values.run is None:
         settings, pieces = _sweeps(values, config, data)
     else:
-        names = {field.name for field in dataclasses.fields(config)}
+        names = {*vars(config), *SETTINGS["membership"]["flags"], "mechanisms"}
         flag_values.refuse_flags(
             values,
-            sorted(
-                names.union(SETTINGS["membership"]["flags"], ["mechanisms"]) - _PLACES
-            ),
+            sorted(names - _PLACES),
             "--run names the run, whose settings are taken",
         )
         settings = recorded_settings(config, data)

@@ -25,7 +25,7 @@ class PartitionSettings(Settings):
     num_hbc_clients: int | None = setting(
         None,
         "Honest-but-curious clients, which hold no private data. Default: a tenth of "
-        "the clients; none for data of one's own.",
+        "--num_clients, rounded down; none for data of one's own.",
         at_least=0,
     )
     partition: str | None = setting(

@@ -263,13 +263,16 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
     """The columns of a table that is read; table.csv has all of them (`columns`).
 
     δ of an upload stands in the name of its ε where all `configs`, the config.json of
-    the rows, have the same.
+    the rows, have the same and no noise follows R, which moves δ (`effective_delta`).
 
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
     72.6)`. Columns of dashes are left out.
     """
     cells = []
     name = labels.at_delta("ε per upload", [config.get("delta") for config in configs])
+    abouts = [mechanisms.about(row.mechanism) for row in rows]
+    if any("contribution_release" not in about.unread for about in abouts):
+        name = "ε per upload at its own δ"
     costs = labels.spent_columns([vars(row) for row in rows])
     for row, cost in zip(rows, costs, strict=True):
         gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)

@@ -184,7 +184,12 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     if not isinstance(settings, dict) or "example_shape" not in settings:
         raise ValueError(
             f"{place} is not the folder of a run of this version: its config.json does "
-            "not say which shape an example has (sweeps keep no model by itself)"
+            "not say which shape an example has"
+        )
+    if "mechanisms" in settings:
+        raise ValueError(
+            f"{place} is the folder of a sweep, which keeps no model of its many runs: "
+            "name the folder of a run of fedsvp train"
         )
     newest = Checkpointer(place / "checkpoints", identity(settings)).newest()
     if newest is None:

@@ -79,6 +79,9 @@ def test_what_is_no_model_of_the_run_is_refused(
     shutil.copy(whole_run / "config.json", tmp_path)
     with pytest.raises(ValueError, match="no checkpoint yet"):
         run.load_model(tmp_path)
+    (tmp_path / "config.json").write_text('{"mechanisms": [], "example_shape": []}')
+    with pytest.raises(ValueError, match=r"sweep, which keeps no model .* train"):
+        run.load_model(tmp_path)
 
 
 # As the format says it: the header's length, the header, the numbers.

@@ -1,16 +1,19 @@
 """`--attack=membership`, as typed: what was learned by heart tells who taught it."""
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 from commands import assert_resumed, assert_sentence, command, results, succeeds
 from numpy.random import default_rng
+from scipy.stats import beta
 from sklearn import datasets
 from small_runs import read_rows
 
 from experiments.attack import SETTINGS, membership
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import federated_data
@@ -73,6 +76,36 @@ def test_a_runs_own_model_is_attacked(run: pathlib.Path, tmp_path: pathlib.Path)
     assert row["auc_low"] > 0.6 and row["test_accuracy"] < 0.3
     assert row["accuracy_members"] > row["accuracy_others"] + 0.35  # of all 8, .17
     assert_resumed(attacked, tmp_path / "out", "run")
+
+
+def test_the_ceiling_is_against_who_sees_the_model_and_for_all_copies(
+    run: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It was the server's, of one copy: the attacker sees the last model alone."""
+    copied = shutil.copytree(run, tmp_path / "run")
+    summary = read_json(copied / "summary.json")
+    claim = {"method": "rdp", "delta": 1e-5, "status": "proved", "assumptions": ""}
+    summary |= {"adversary": "server", "relation": "one", "risk": {}}
+    summary["guarantees"] = [
+        claim | {"adversary": who, "relation": of, "copies": copies, "epsilon": epsilon}
+        for who, of, copies, epsilon in (
+            ("server", "one", 1, 4.0),
+            ("outside observer of the final model", "one", 1, 1.0),
+            ("outside observer of the final model", "one, 3 copies", 3, 2.0),
+        )
+    ]
+    write_json(copied / "summary.json", summary)
+    attacked = ("experiments.attack", "--attack=membership", f"--run={copied}")
+    done = succeeds(*attacked, f"--output_dir={tmp_path / 'out'}")
+    (row,) = results(tmp_path / "out")["rows"]
+    assert (row["epsilon"], row["relation"]) == (2.0, "one, 3 copies")
+    assert row["adversary"] == "outside observer of the final model"
+    assert "TPR at 1 % FPR" in done.stdout and "0.1 % FPR" not in done.stdout
+    named, count = round(row["tpr"]["0.01"] * row["members"]), row["members"]
+    assert all(f"{number}" in done.stdout for number in (count, row["others"]))
+    # Clopper and Pearson's ends are quantiles of Beta distributions.
+    high = beta.ppf(0.975, named + 1, count - named)
+    assert row["tpr_high"]["0.01"] == pytest.approx(high)
 
 
 @pytest.mark.parametrize(
