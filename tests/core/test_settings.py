@@ -35,10 +35,18 @@ def declarations() -> Iterator[tuple[str, str, bool]]:
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name in apart or path.name in facts:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        partials = [
+            f"{ast.unparse(node.targets[0])}("
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and ast.unparse(node.value).startswith("partial(setting,")
+        ]
+        for node in ast.walk(tree):
             for field in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(field, ast.AnnAssign) and field.value is not None:
-                    by_setting = ast.unparse(field.value).startswith("setting(")
+                    value = ast.unparse(field.value)
+                    by_setting = value.startswith(("setting(", *partials))
                     yield str(path), ast.unparse(field.target), by_setting
 
 

@@ -39,7 +39,7 @@ def test_the_page_tells_results_and_differences(
     assert path == tmp_path / "both" / "compare.html"
     table = page_data(text)["tables"]["table"]
     assert table["folder"] == ["first", "second", *["sweep"] * 5]
-    assert table["ε per upload at δ = 0.2"][:3] == ["0.5", "0.4", "–"]
+    assert table["ε per upload at its own δ"][:3] == ["0.5", "0.4", "–"]
     summary = json.loads((folders[0] / "summary.json").read_text())
     last5 = f"{100 * summary['final5_accuracy']:.1f}"
     assert table["accuracy, last 5 %"][0] == last5

@@ -79,9 +79,10 @@ def test_a_runs_own_model_is_attacked(run: pathlib.Path, tmp_path: pathlib.Path)
 
 
 def test_the_ceiling_is_against_who_sees_the_model_and_for_all_copies(
-    run: pathlib.Path, tmp_path: pathlib.Path
+    run: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was the server's, of one copy: the attacker sees the last model alone."""
+    monkeypatch.setenv("COLUMNS", "400")  # of the table
     copied = shutil.copytree(run, tmp_path / "run")
     summary = read_json(copied / "summary.json")
     claim = {"method": "rdp", "delta": 1e-5, "status": "proved", "assumptions": ""}
