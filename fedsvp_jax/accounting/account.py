@@ -13,13 +13,14 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting.composition import Sums, composed_epsilon
-from fedsvp_jax.accounting.noise_ends import certain_chance
-from fedsvp_jax.accounting.participation import OtherCosts, Participation
-from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.accounting.views import VIEWS, Counted, counted
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism
+
+from .composition import Sums, composed_epsilon
+from .noise_ends import certain_chance
+from .participation import OtherCosts, Participation
+from .settings import PromiseSettings
+from .views import VIEWS, Counted, counted
 
 
 @dataclasses.dataclass

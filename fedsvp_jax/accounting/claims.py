@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, OtherCosts, Plan
-from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.copies import spent_by_copies
-from fedsvp_jax.accounting.noise_ends import certain_chance
-from fedsvp_jax.accounting.participation import ANY_CHANGE
-from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
+
+from . import Account, OtherCosts, Plan
+from .composition import Sums
+from .copies import spent_by_copies
+from .noise_ends import certain_chance
+from .participation import ANY_CHANGE
+from .views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 
 
 class Claim(NamedTuple):

@@ -109,7 +109,7 @@ def _composed(
         for count, epsilon in responses:
             curve = curve + count * randomized_response_rdp(orders, epsilon)
         return float(rdp_privacy_accountant.compute_epsilon(orders, curve, delta)[0])
-    from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
+    from .losses import Gaussians, Responses, epsilon_of
 
     # Sampling can only hide more.
     unsampled = 0.0 if steps is None else steps.number / steps.multiplier**2
@@ -129,7 +129,7 @@ def _step_divergences(step: SampledSteps) -> np.ndarray:
     """Rényi divergences of one subsampled Gaussian, at dp-accounting's orders."""
     from dp_accounting.rdp import rdp_privacy_accountant
 
-    from fedsvp_jax.accounting.losses import Gaussians
+    from .losses import Gaussians
 
     gaussian = Gaussians(*step)
     orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, OtherCosts
-from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.views import VIEWS
+from . import Account, OtherCosts
+from .composition import Sums
+from .views import VIEWS
 
 
 def spent_by_copies(account: Account, method: str, view: str) -> tuple[float, float]:

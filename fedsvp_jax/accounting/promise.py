@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.account import Account
-from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.core.structs import Array
+
+from .account import Account
+from .composition import Sums
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
 _STEPS = 1024  # an uneven budget is found to so many parts of an upload

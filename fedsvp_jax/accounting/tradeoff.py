@@ -21,10 +21,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Plan, claims
-from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
+
+from . import Account, Plan, claims
+from .composition import composed_epsilon
 
 Pairs: TypeAlias = Sequence[tuple[float, float]]  # (ε, δ) that hold
 FALSE_ALARMS = 0.01

@@ -24,13 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
 from fedsvp_jax.core.tree import cell_of, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
+
+from . import audit_releases
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
 _NO_COST = np.zeros((), np.int32)

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import (
     Array,
@@ -28,6 +27,8 @@ from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.round import client_work, private_query
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
+
+from .audit import Player, Transcript, make_player
 
 _OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
 

@@ -6,8 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.attacks import gan, reconstruction
-from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng, progress
 from fedsvp_jax.core.structs import Array, Split
@@ -16,6 +14,9 @@ from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
+
+from . import gan, reconstruction
+from .scores import Examiner, Scores
 
 
 def attacker_ids(config: ResolvedConfig, count: int, dataset: Dataset) -> np.ndarray:

@@ -25,8 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedsvp_jax.attacks.adam import updated
 from fedsvp_jax.core.structs import Array, Params
+
+from .adam import updated
 
 Match: TypeAlias = Literal["l2", "cosine"]
 MATCHES = get_args(Match)

@@ -23,11 +23,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.attacks.adam import updated
-from fedsvp_jax.attacks.gan import LATENT_SIZE, Discriminator, Generator
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params, Split
 from fedsvp_jax.data import preprocessing
+
+from .adam import updated
+from .gan import LATENT_SIZE, Discriminator, Generator
 
 _BATCH_SIZE = 32  # real images per step, and as many generated ones
 _NOISE_STD = 0.3  # of the noise that t adds to pixels in [-1, 1]

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.attacks.classifier import Judge
 from fedsvp_jax.core.structs import Array
+
+from .classifier import Judge
 
 
 class Scores(NamedTuple):

@@ -6,8 +6,8 @@ flower.live, flare.live, opacus.live, pfl.live, jax_privacy.live
 flare.read, settings_file.read          of files
 """
 
-from fedsvp_jax.check import flare, flower, jax_privacy, opacus, pfl, settings_file
-from fedsvp_jax.check.noise import Stated, claims, verdict
+from . import flare, flower, jax_privacy, opacus, pfl, settings_file
+from .noise import Stated, claims, verdict
 
 __all__ = [
     "Stated",

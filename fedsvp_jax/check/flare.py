@@ -10,10 +10,11 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask_all, unknown
-from fedsvp_jax.check.flower import classical_noise
-from fedsvp_jax.check.noise import Noise, Stated, nothing
 from fedsvp_jax.core.files import toml_beside
+
+from .components import Component, ask_all, unknown
+from .flower import classical_noise
+from .noise import Noise, Stated, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["flare"]
 

@@ -8,9 +8,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, ask_all, unknown
-from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 from fedsvp_jax.core.files import toml_beside
+
+from .components import Component, ask, ask_all, unknown
+from .noise import Noise, Setting, Stated, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["flower"]
 

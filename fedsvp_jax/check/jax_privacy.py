@@ -8,8 +8,8 @@ of records is drawn from in one step of `num_bands`, by Poisson batches of rate 
 import dataclasses
 from typing import Any
 
-from fedsvp_jax.check.components import ask, unknown
-from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
+from .components import ask, unknown
+from .noise import Noise, Setting, Stated, nothing
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
 _RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C

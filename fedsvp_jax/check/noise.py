@@ -16,9 +16,10 @@ from scipy import optimize
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.views import SEEN
-from fedsvp_jax.check.components import Component
 from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
+
+from .components import Component
 
 _RELATIONS = toml_beside(__file__, "engines.toml")["relations"]  # in words, by unit
 _PER = ("upload", "run")

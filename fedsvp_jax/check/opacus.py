@@ -10,9 +10,10 @@ import inspect
 import math
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, unknown
-from fedsvp_jax.check.noise import Noise, Setting, nothing
 from fedsvp_jax.core.files import toml_beside
+
+from .components import Component, ask, unknown
+from .noise import Noise, Setting, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["opacus"]
 _PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"

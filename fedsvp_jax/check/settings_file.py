@@ -17,9 +17,10 @@ relation = "zero_out"    # one part against zero; or "replace_one"
 import pathlib
 import tomllib
 
-from fedsvp_jax.check.components import Component
-from fedsvp_jax.check.noise import Noise, Setting, Stated
 from fedsvp_jax.core.files import Record, toml_beside
+
+from .components import Component
+from .noise import Noise, Setting, Stated
 
 _KNOWN = toml_beside(__file__, "engines.toml")["settings_file"]
 

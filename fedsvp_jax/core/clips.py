@@ -6,7 +6,7 @@ Bound, relation, grid and assumptions follow from the settings; they are in
 
 from typing import NamedTuple
 
-from fedsvp_jax.core.files import toml_beside
+from .files import toml_beside
 
 
 class Clip(NamedTuple):

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from fedsvp_jax.core.clips import CLIPS, Clip
-from fedsvp_jax.core.settings import (
+from .clips import CLIPS, Clip
+from .settings import (
     FEATURE_MODELS,
     LEAST_CLIP,
     MODEL_NAMES,

@@ -12,7 +12,7 @@ below, and `reserve`: vectors are clipped to C/(1 + ρ), so that float32 sums ke
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Number, Params
+from .structs import Array, Number, Params
 
 ROUNDOFF = 2.0**-24
 _STAGE = 4096  # numbers that a pass of `staged_sum` adds up

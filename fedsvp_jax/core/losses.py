@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array, Examples, Loss, Model
+from .structs import Array, Examples, Loss, Model
 
 # (output, target) of one example -> () float32; traceable
 ExampleLoss = Callable[[Array, Array], Array]

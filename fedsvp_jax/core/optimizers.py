@@ -22,7 +22,7 @@ from typing import Any
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.core.settings import Settings, setting
+from .settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array
+from .structs import Array
 
 IMPLEMENTATION = "threefry2x32"  # of every key here, whatever JAX's default is
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, staged_sum
-from fedsvp_jax.core.structs import Array, Params
+from .float32 import ROUNDOFF, pairwise_sum, staged_sum
+from .structs import Array, Params
 
 _IN_STAGES = contextvars.ContextVar("norms are added up in stages", default=False)
 

@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, setting
-from fedsvp_jax.data.tables.schema import Schema, read_schema
+
+from .tables.schema import Schema, read_schema
 
 _of_table = partial(setting, needs="dataset=csv")
 _of_file = partial(setting, needs="dataset=csv|npz")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from fedsvp_jax.core.files import sha256
 from fedsvp_jax.core.settings import part
-from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
-from fedsvp_jax.data.datasets import DATA_SETS
-from fedsvp_jax.data.source_settings import DataSettings, TableSettings
-from fedsvp_jax.data.store.folder import store_facts
-from fedsvp_jax.data.tables.npz import load_npz
+
+from .dataset import Dataset, Facts, facts_of
+from .datasets import DATA_SETS
+from .source_settings import DataSettings, TableSettings
+from .store.folder import store_facts
+from .tables.npz import load_npz
 
 _FILES = ("npz", "csv")  # of one's own; `DATA_SETS` are published
 
@@ -81,6 +82,6 @@ def _of_digests(
     """The data set of files that have these digests."""
     if name == "npz":
         return load_npz(path, settings)
-    from fedsvp_jax.data.tables.table import load_file  # pyarrow starts slowly
+    from .tables.table import load_file  # pyarrow starts slowly
 
     return load_file(path, settings)

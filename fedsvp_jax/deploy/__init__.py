@@ -12,19 +12,19 @@
 How to run a federation: docs/deploy.md.
 """
 
-from fedsvp_jax.deploy.answer import (
+from .answer import (
     Trained,
     answer,
     begin_round,
     end_round,
     private_round,
 )
-from fedsvp_jax.deploy.client import Client, data_of, own_data
-from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
-from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.site import Site, fingerprint
-from fedsvp_jax.deploy.witness import Witness
+from .client import Client, data_of, own_data
+from .noise import SECRET, Randomness, Seeded
+from .policy import Policy, make_policy
+from .refusal import Refused
+from .site import Site, fingerprint
+from .witness import Witness
 
 __all__ = [
     "SECRET",

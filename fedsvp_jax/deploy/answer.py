@@ -23,7 +23,10 @@ import numpy as np
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.prng import Stream
-from fedsvp_jax.deploy.noise import (
+from fedsvp_jax.mechanisms import nothing_private
+from fedsvp_jax.mechanisms.clipping import root_sharers
+
+from .noise import (
     SECRET,
     Arrays,
     Randomness,
@@ -31,12 +34,10 @@ from fedsvp_jax.deploy.noise import (
     released,
     whole_numbers,
 )
-from fedsvp_jax.deploy.policy import COST, Policy
-from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.site import Site
-from fedsvp_jax.deploy.state import SPENT, ClientState
-from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.mechanisms.clipping import root_sharers
+from .policy import COST, Policy
+from .refusal import Refused
+from .site import Site
+from .state import SPENT, ClientState
 
 _log = logging.getLogger(__name__)
 

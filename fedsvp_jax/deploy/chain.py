@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.deploy.refusal import Refused
+
+from .refusal import Refused
 
 FORMAT = 4
 START = "0" * 64  # what the first entry has in the place of a hash

@@ -18,12 +18,6 @@ from fedsvp_jax.core.files import AnyPath
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Trained, begin_round, end_round, result_of
-from fedsvp_jax.deploy.noise import SECRET, Arrays, Randomness, Seeded
-from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.site import Site, fingerprint
-from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import checks, federated_data
 from fedsvp_jax.federation import plan as plans
@@ -31,6 +25,13 @@ from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.round.private_query_work import query_gradient
 from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
+
+from .answer import Trained, begin_round, end_round, result_of
+from .noise import SECRET, Arrays, Randomness, Seeded
+from .policy import Policy
+from .refusal import Refused
+from .site import Site, fingerprint
+from .witness import Witness
 
 
 def own_data(config: ResolvedConfig, dataset: Dataset) -> FederatedData:

@@ -18,10 +18,11 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.deploy.answer import Arrays, Trained, answer
-from fedsvp_jax.deploy.client import Client
-from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.site import Site
+
+from .answer import Arrays, Trained, answer
+from .client import Client
+from .refusal import Refused, refusing
+from .site import Site
 
 _PRECONDITION_FAILED = 6  # flwr's ErrorCode.MOD_FAILED_PRECONDITION
 

@@ -52,13 +52,14 @@ except ImportError as error:
 
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
-from fedsvp_jax.deploy.answer import Arrays, Trained, answer
-from fedsvp_jax.deploy.flower import replied
-from fedsvp_jax.deploy.policy import MODULUS, Policy
-from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models.aggregation import optimizer_step
+
+from .answer import Arrays, Trained, answer
+from .flower import replied
+from .policy import MODULUS, Policy
+from .refusal import Refused
+from .site import Site
 
 _log = logging.getLogger(__name__)
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE

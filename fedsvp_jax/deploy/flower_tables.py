@@ -21,11 +21,12 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.core.files import make_folder
-from fedsvp_jax.deploy import tables
-from fedsvp_jax.deploy.answer import Arrays, Trained
-from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, SumWorkflow
-from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.site import LATER, Site
+
+from . import tables
+from .answer import Arrays, Trained
+from .flower_sums import SumMod, SumStrategy, SumWorkflow
+from .noise import SECRET, Randomness
+from .site import LATER, Site
 
 _log = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ except ImportError as error:
 
 import numpy as np
 
-from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
-from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.site import Site, fingerprint
+from .answer import Trained, begin_round, end_round
+from .refusal import Refused, refusing
+from .site import Site, fingerprint
 
 _MODEL = "fedsvp_jax.model"  # of the task, in the context of one task
 

@@ -21,9 +21,9 @@ except ImportError as error:
         "pip install --no-deps pfl"
     ) from error
 
-from fedsvp_jax.deploy.answer import Trained, answer
-from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.site import Site
+from .answer import Trained, answer
+from .refusal import Refused, refusing
+from .site import Site
 
 
 class LocalPrivacy(Postprocessor):

@@ -33,13 +33,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from fedsvp_jax.core.files import WriteError, make_folder, sync
-from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
-from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Seen, Witness
 from fedsvp_jax.run import plugin
+
+from .chain import Entry, Key, new_entry, read_ends, read_entries
+from .noise import SECRET, Randomness
+from .policy import Policy, make_policy
+from .refusal import Refused
+from .state import ClientState, new_state
+from .witness import Seen, Witness
 
 LATER = ""  # data that another Site's `read` compares, before the training
 _log = logging.getLogger(__name__)

@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from fedsvp_jax.accounting import Account
-from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
+
+from .policy import Policy
+from .refusal import Refused
 
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
 # The server may read it: the promise is public.

@@ -18,11 +18,12 @@ from fedsvp_jax.core.files import AnyPath, read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, read_schema, to_toml
 from fedsvp_jax.data.tables.table import blank_rows
-from fedsvp_jax.deploy.client import Client, own_data
-from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.site import Site, policy_of
 from fedsvp_jax.federation import loading
+
+from .client import Client, own_data
+from .noise import SECRET, Randomness
+from .policy import Policy, make_policy
+from .site import Site, policy_of
 
 _SCHEMA, _SETTINGS = "schema.toml", "settings.json"
 _APP = """\

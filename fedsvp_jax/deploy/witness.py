@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fedsvp_jax.core.files import make_folder, replace_file
-from fedsvp_jax.deploy.chain import Key, verifies
-from fedsvp_jax.deploy.refusal import Refused
+
+from .chain import Key, verifies
+from .refusal import Refused
 
 
 class Seen(NamedTuple):

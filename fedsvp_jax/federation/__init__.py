@@ -1,6 +1,6 @@
 """From settings and data to the program whose rounds `run.Trainer` compiles."""
 
-from fedsvp_jax.federation.budget import solve_noise
-from fedsvp_jax.federation.program import Program, build
+from .budget import solve_noise
+from .program import Program, build
 
 __all__ = ["Program", "build", "solve_noise"]

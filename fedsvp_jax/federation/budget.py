@@ -15,9 +15,10 @@ import numpy as np
 from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.settings import part
-from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
+
+from . import plan
 
 _LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for

@@ -10,9 +10,10 @@ from fedsvp_jax.core.structs import Array, Examples, Split
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
-from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.shapley.coalitions import coalition_rows, planned_coalitions
+
+from . import loading
+from .cohort_stream import CohortReader
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,9 +13,10 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
-from fedsvp_jax.federation import loading, stored_clients
-from fedsvp_jax.federation.client_data import FederatedData, division_of, game_of
-from fedsvp_jax.federation.corruption import corrupt_clients
+
+from . import loading, stored_clients
+from .client_data import FederatedData, division_of, game_of
+from .corruption import corrupt_clients
 
 
 def load_data(config: ResolvedConfig) -> Dataset | ClientStore:

@@ -16,8 +16,6 @@ from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, par
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
-from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.run_digest import with_run_claim
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -49,6 +47,9 @@ from fedsvp_jax.shapley.coalitions import (
     coalition_groups,
     planned_coalitions,
 )
+
+from .client_data import FederatedData
+from .run_digest import with_run_claim
 
 
 def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:

@@ -14,7 +14,11 @@ from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
-from fedsvp_jax.federation import (
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.round import cohort
+from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
+
+from . import (
     budget,
     checks,
     client_data,
@@ -22,11 +26,8 @@ from fedsvp_jax.federation import (
     federated_data,
     loading,
 )
-from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.run_digest import run_digest
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.round import cohort
-from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
+from . import plan as plans
+from .run_digest import run_digest
 
 # A sweep builds its programs twice, and solves for cells that differ in their seeds.
 _solved = lru_cache(maxsize=256)(budget.solve_noise)

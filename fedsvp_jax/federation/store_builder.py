@@ -8,7 +8,8 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.data import partition, sources
 from fedsvp_jax.data.datasets import leaf
 from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
-from fedsvp_jax.federation import loading
+
+from . import loading
 
 
 def store_source(config: ResolvedConfig) -> StoreSource:

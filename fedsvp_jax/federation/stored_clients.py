@@ -11,10 +11,11 @@ from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.data.store.clients import StoredClients
 from fedsvp_jax.data.store.folder import open_store
-from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.client_data import FederatedData, division_of, game_of
-from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.round import cohort
+
+from . import loading
+from .client_data import FederatedData, division_of, game_of
+from .cohort_stream import CohortReader
 
 
 def load(config: ResolvedConfig) -> ClientStore:

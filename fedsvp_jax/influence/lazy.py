@@ -20,12 +20,13 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Number, iota
-from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.privacy import flip_probability
-from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.influence.threshold import required_gap, two_means
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.release import drawable
+
+from . import last_layer
+from .privacy import flip_probability
+from .settings import FilterSettings
+from .threshold import required_gap, two_means
 
 _CONTRIBUTIONS_PER_PRODUCT = 4  # evaluated in one matrix product
 

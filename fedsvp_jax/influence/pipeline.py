@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weights, iota
-from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.lazy import Batches
-from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.round import local_training
+
+from . import last_layer
+from .lazy import Batches
+from .settings import FilterSettings
 
 
 @partial(jax.jit, static_argnames=("model", "recipe"))

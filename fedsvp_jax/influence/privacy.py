@@ -3,7 +3,8 @@
 import math
 
 from fedsvp_jax.accounting import OtherCosts, composed_epsilon
-from fedsvp_jax.influence.settings import FilterSettings
+
+from .settings import FilterSettings
 
 
 def exact_vote_epsilon(flip_probability: float) -> float:

@@ -1,12 +1,12 @@
 """Noise mechanisms: pairs of pure functions in one registry."""
 
-from fedsvp_jax.mechanisms.base import Basis, Mechanism, nothing_private
-from fedsvp_jax.mechanisms.calibration import (
+from .base import Basis, Mechanism, nothing_private
+from .calibration import (
     analytic_multiplier,
     with_analytic_multiplier,
 )
-from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.registry import (
+from .config import MechanismConfig
+from .registry import (
     BuiltInSettings,
     about,
     make_mechanism,
@@ -15,8 +15,8 @@ from fedsvp_jax.mechanisms.registry import (
     register_mechanism,
     unread_settings,
 )
-from fedsvp_jax.mechanisms.release import release_contribution
-from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier, risk_tolerance
+from .release import release_contribution
+from .shapley_guided import guided_multiplier, risk_tolerance
 
 __all__ = [
     "Basis",

@@ -15,11 +15,12 @@ from fedsvp_jax.core.structs import (
     Params,
     iota,
 )
-from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.clipping import Clipping
-from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
-from fedsvp_jax.mechanisms.release import bounded_ratio
-from fedsvp_jax.mechanisms.subsampling import Subsampling
+
+from . import noise
+from .clipping import Clipping
+from .grid import Grid, add_discrete_noise
+from .release import bounded_ratio
+from .subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
 Noised = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array, Number
-from fedsvp_jax.mechanisms.base import UploadNoise, claimed
-from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
+
+from .base import UploadNoise, claimed
+from .config import MechanismConfig, concrete
 
 _LARGEST_EXACT = 5e5  # ε to which dp-accounting's root keeps its digits
 _EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits

@@ -24,9 +24,10 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.clips import CLIPS, Clip
 from fedsvp_jax.core.structs import Array, Number, Params
-from fedsvp_jax.mechanisms import noise, subsampling
-from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.grid import Grid
+
+from . import noise, subsampling
+from .config import MechanismConfig
+from .grid import Grid
 
 # In a mean: C/2^20 then moves it, and noise of an eighth of that, the least that any
 # claim has (`accounting.noise_ends`), is the last digit of a float32 number up to C.

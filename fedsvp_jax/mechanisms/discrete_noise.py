@@ -14,9 +14,10 @@ so every adversary's ε is the server's (`Account.counted`).
 import dataclasses
 
 from fedsvp_jax.core.structs import NoiseInfo
-from fedsvp_jax.mechanisms.base import Mechanism, assuming, counted_by
-from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from .base import Mechanism, assuming, counted_by
+from .calibration import concentrated_epsilon
+from .config import MechanismConfig
 
 
 def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:

@@ -18,10 +18,11 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Number, Params
 from fedsvp_jax.core.tree import num_parameters
-from fedsvp_jax.mechanisms import base, calibration, clipping, correlated_noise
-from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
-from fedsvp_jax.mechanisms.grid import Grid
-from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
+
+from . import base, calibration, clipping, correlated_noise
+from .config import MechanismConfig, concrete
+from .grid import Grid
+from .noise import add_vector, clip_into_ball
 
 _ADAPTIVE = "adaptive_clip=True"
 

@@ -6,8 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import MechanismState, Params
-from fedsvp_jax.mechanisms import base, calibration, clipping
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from . import base, calibration, clipping
+from .config import MechanismConfig
 
 
 def make_none(config: MechanismConfig) -> base.Mechanism:

@@ -20,7 +20,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from fedsvp_jax.core.structs import Array, Number, Params
-from fedsvp_jax.mechanisms import discrete_gaussian
+
+from . import discrete_gaussian
 
 _TAILS = 8.0  # standard deviations of the noise that the sum has room for
 # Of one client's noise, in steps. A sum of K such noises is then a discrete Gaussian to

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, Params
-from fedsvp_jax.mechanisms import base, calibration, noise
-from fedsvp_jax.mechanisms.clipping import make_clipping, scaled_size
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from . import base, calibration, noise
+from .clipping import make_clipping, scaled_size
+from .config import MechanismConfig
 
 
 @flax.struct.dataclass(frozen=True)

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array, NoiseInfo
-from fedsvp_jax.mechanisms.base import Mechanism
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from .base import Mechanism
+from .config import MechanismConfig
 
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:

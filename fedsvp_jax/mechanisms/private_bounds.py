@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from fedsvp_jax.mechanisms.discrete_gaussian import (
+from .discrete_gaussian import (
     Words,
     exponential_draw,
     system_words,

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Number, Params
 from fedsvp_jax.core.tree import l2_norm, num_parameters
-from fedsvp_jax.mechanisms import base, calibration, clipping, noise
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from . import base, calibration, clipping, noise
+from .config import MechanismConfig
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import Settings, unknown
-from fedsvp_jax.mechanisms import (
+
+from . import (
     discrete_noise,
     dp_fedavg,
     fixed,
@@ -19,9 +20,9 @@ from fedsvp_jax.mechanisms import (
     shapley_guided,
     shared_noise,
 )
-from fedsvp_jax.mechanisms.base import Mechanism, free_before, nominal
-from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
-from fedsvp_jax.mechanisms.subsampling import is_poisson, subsampling
+from .base import Mechanism, free_before, nominal
+from .config import MechanismConfig, check_config
+from .subsampling import is_poisson, subsampling
 
 
 class Entry(NamedTuple):

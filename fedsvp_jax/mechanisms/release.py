@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array, Number
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from .config import MechanismConfig
 
 
 def bounded_ratio(ratio: Number) -> Array:

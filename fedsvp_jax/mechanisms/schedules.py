@@ -15,13 +15,14 @@ from jax.scipy.special import logsumexp
 
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, Number
-from fedsvp_jax.mechanisms.base import Law, Mechanism, chain
-from fedsvp_jax.mechanisms.calibration import (
+
+from .base import Law, Mechanism, chain
+from .calibration import (
     check_calibration,
     scaled_claim,
 )
-from fedsvp_jax.mechanisms.clipping import make_clipping
-from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
+from .clipping import make_clipping
+from .config import MechanismConfig, concrete
 
 
 @flax.struct.dataclass(frozen=True)

@@ -9,9 +9,10 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, Number
-from fedsvp_jax.mechanisms import base, calibration, clipping
-from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.release import spends_release_budget
+
+from . import base, calibration, clipping
+from .config import MechanismConfig
+from .release import spends_release_budget
 
 
 @flax.struct.dataclass(frozen=True)

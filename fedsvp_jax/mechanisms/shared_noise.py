@@ -15,8 +15,9 @@ were in the sum, fewer ones with less noise.
 import dataclasses
 
 from fedsvp_jax.core.structs import NoiseInfo
-from fedsvp_jax.mechanisms import base, calibration, clipping, subsampling
-from fedsvp_jax.mechanisms.config import MechanismConfig
+
+from . import base, calibration, clipping, subsampling
+from .config import MechanismConfig
 
 
 def least_opened(cohort_size: int, colluders: int) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
+from .config import MechanismConfig, concrete
 
 _KINDS = 4  # by size, into so many kinds clients are divided at most
 _OVERFLOW = 1e-6  # how likely a client may lose a batch in a run

@@ -1,7 +1,7 @@
 """Models as pairs of pure functions `(init, apply)`."""
 
-from fedsvp_jax.models.adapters import from_linen, from_nnx
-from fedsvp_jax.models.networks import make_model
+from .adapters import from_linen, from_nnx
+from .networks import make_model
 
 __all__ = [
     "from_linen",

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models import winograd
-from fedsvp_jax.models.products import Pair, border, product, weight_gradient
+
+from . import winograd
+from .products import Pair, border, product, weight_gradient
 
 
 def conv2d(x: Array, kernel: Array, stride: int) -> Array:

@@ -15,7 +15,8 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import border, bordered, with_gradients
+
+from .products import border, bordered, with_gradients
 
 _LEAST_CHANNELS = 4
 

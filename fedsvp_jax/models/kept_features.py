@@ -24,8 +24,9 @@ from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import embedded
-from fedsvp_jax.models import scattering
-from fedsvp_jax.models.batches import in_batches
+
+from . import scattering
+from .batches import in_batches
 
 _BATCH = 100  # images in one call
 _TOLD = 2**30  # bytes of a file beyond which a warning comes before it is written

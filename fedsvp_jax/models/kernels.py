@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models import convolution, grouped, products
-from fedsvp_jax.models.grouped import plain_conv2d
+
+from . import convolution, grouped, products
+from .grouped import plain_conv2d
 
 Kernels = Literal["cpu", "cuda", "tpu"]
 

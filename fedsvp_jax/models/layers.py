@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.kernels import Kernels, conv2d, matmul, max_pool_2x2
-from fedsvp_jax.models.products import with_gradients
+
+from .kernels import Kernels, conv2d, matmul, max_pool_2x2
+from .products import with_gradients
 
 HE_UNIFORM = nn.initializers.variance_scaling(2.0, "fan_in", "uniform")
 PYTORCH_UNIFORM = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")

@@ -10,9 +10,10 @@ import numpy as np
 from fedsvp_jax.core.float32 import pairwise_sum
 from fedsvp_jax.core.settings import FEATURE_MODELS, MODEL_NAMES
 from fedsvp_jax.core.structs import Array, Model
-from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.models.kernels import Kernels
-from fedsvp_jax.models.layers import (
+
+from .adapters import from_linen
+from .kernels import Kernels
+from .layers import (
     PYTORCH_UNIFORM,
     Conv,
     ConvReluPool,

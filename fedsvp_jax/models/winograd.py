@@ -32,7 +32,8 @@ import numpy as np
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import bordered, weight_gradient, with_gradients
+
+from .products import bordered, weight_gradient, with_gradients
 
 _Grid = list[list[Array]]  # one array for every element of a small matrix
 _Arrays = TypeVar("_Arrays")

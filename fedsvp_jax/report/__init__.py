@@ -4,10 +4,10 @@ files -> read -> curves (what to show) -> plots (tables) -> page | figures
               -> tables
 """
 
-from fedsvp_jax.report import figures, tables
-from fedsvp_jax.report.compare_page import write_compare_report
-from fedsvp_jax.report.run_page import write_run_report
-from fedsvp_jax.report.sweep_page import write_sweep_report
+from . import figures, tables
+from .compare_page import write_compare_report
+from .run_page import write_run_report
+from .sweep_page import write_sweep_report
 
 __all__ = [
     "figures",

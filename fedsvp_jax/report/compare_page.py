@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedsvp_jax.report import page, provenance, read, tables, text_table
-from fedsvp_jax.report.curves import compare_curves
+from . import page, provenance, read, tables, text_table
+from .curves import compare_curves
 
 
 def write_compare_report(

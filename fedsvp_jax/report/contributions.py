@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import read, style, tables
-from fedsvp_jax.report.plots import Plot, Series, drawable
+
+from . import read, style, tables
+from .plots import Plot, Series, drawable
 
 MOST_CURVES = len(style.COLORS)
 

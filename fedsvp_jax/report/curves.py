@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.files import Record, toml_beside
-from fedsvp_jax.report import labels, read, style, tables
-from fedsvp_jax.report.plots import Plot, Series, drawable
+
+from . import labels, read, style, tables
+from .plots import Plot, Series, drawable
 
 Runs = Sequence[Sequence[Record]]  # rows by seed
 _WIDE = 20.0  # ε further apart are drawn on a logarithmic axis

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.files import Record, write_json
-from fedsvp_jax.report import (
+
+from . import (
     guarantees,
     headline,
     labels,

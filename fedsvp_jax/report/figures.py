@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.report import curves, read
-from fedsvp_jax.report.plots import Plot
+
+from . import curves, read
+from .plots import Plot
 
 COLUMN = 3.5  # inches, of a two-column paper
 FORMATS = ("svg", "pdf", "png")

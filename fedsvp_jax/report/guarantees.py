@@ -9,7 +9,8 @@ from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.accounting.views import BYPASSED
 from fedsvp_jax.core.files import Record, read_json, toml_beside
-from fedsvp_jax.report import labels, read
+
+from . import labels, read
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, read_json
-from fedsvp_jax.report import guarantees, labels, page
+
+from . import guarantees, labels, page
 
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 

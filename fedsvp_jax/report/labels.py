@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import read, text_table
+
+from . import read, text_table
 
 
 def data_name(config: Record) -> str:

@@ -17,7 +17,8 @@ from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
-from fedsvp_jax.report import labels, page
+
+from . import labels, page
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _BY_THE_LOG = (

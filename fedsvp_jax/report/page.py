@@ -19,8 +19,9 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.mechanisms import shared_noise
-from fedsvp_jax.report import guarantees, labels, provenance, style, tables, text_table
-from fedsvp_jax.report.plots import Plot
+
+from . import guarantees, labels, provenance, style, tables, text_table
+from .plots import Plot
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"

@@ -7,7 +7,7 @@ draws the same for papers.
 import dataclasses
 from collections.abc import Sequence
 
-from fedsvp_jax.report.style import FIRST, Look
+from .style import FIRST, Look
 
 Numbers = Sequence[float | None]
 

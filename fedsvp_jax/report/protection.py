@@ -12,7 +12,8 @@ import datetime
 from pathlib import Path
 
 from fedsvp_jax.core.files import sha256
-from fedsvp_jax.report import guarantees, headline, page, read
+
+from . import guarantees, headline, page, read
 
 
 def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:

@@ -5,8 +5,9 @@ the note of each plot says what it would tell.
 """
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import read, style, tables
-from fedsvp_jax.report.plots import Plot, Series
+
+from . import read, style, tables
+from .plots import Plot, Series
 
 _DIAGONAL = Series(
     "diagonal",

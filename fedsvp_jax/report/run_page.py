@@ -6,7 +6,8 @@ from pathlib import Path
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, toml_beside
-from fedsvp_jax.report import (
+
+from . import (
     contributions,
     headline,
     labels,
@@ -16,7 +17,7 @@ from fedsvp_jax.report import (
     quality,
     read,
 )
-from fedsvp_jax.report.curves import curves
+from .curves import curves
 
 _MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 

@@ -6,7 +6,8 @@ epsilon.html and epsilon.json lie beside it.
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import (
+
+from . import (
     epsilon_page,
     headline,
     page,
@@ -14,7 +15,7 @@ from fedsvp_jax.report import (
     read,
     tables,
 )
-from fedsvp_jax.report.curves import curves
+from .curves import curves
 
 
 def write_sweep_report(sweep_dir: str | Path) -> Path:

@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import student
 from fedsvp_jax.core.files import Record, replace_file
-from fedsvp_jax.report import labels, read, text_table
 from fedsvp_jax.run import records
+
+from . import labels, read, text_table
 
 # The scores of a run by their columns in table.csv; `records.score_summary` has all but
 # AUC, which cells.json has of tables.

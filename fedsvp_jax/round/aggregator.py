@@ -5,7 +5,8 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.grid import average, residues
-from fedsvp_jax.round.state import Aggregator, Upload
+
+from .state import Aggregator, Upload
 
 
 def _noised_part(upload: Upload) -> str:

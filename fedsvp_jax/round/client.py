@@ -18,7 +18,8 @@ from fedsvp_jax.core.structs import (
 )
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
-from fedsvp_jax.round.state import (
+
+from .state import (
     Cell,
     ClientMetrics,
     RoundPlan,

@@ -27,10 +27,11 @@ from fedsvp_jax.core.structs import Array, Model, Weights, iota
 from fedsvp_jax.core.tree import where
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.models.evaluation import Validation
-from fedsvp_jax.round.state import Uploads
 from fedsvp_jax.shapley import estimators
 from fedsvp_jax.shapley.coalitions import EstimationPlan, Group, planned_coalitions
 from fedsvp_jax.shapley.values import ClientValueSettings
+
+from .state import Uploads
 
 
 def plan_of(

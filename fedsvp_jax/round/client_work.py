@@ -18,9 +18,10 @@ from fedsvp_jax.core.structs import (
     Weights,
 )
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, release_contribution
-from fedsvp_jax.round import local_training, privacy_estimation
-from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload, rows_of
+
+from . import local_training, privacy_estimation
+from .local_training import Draws, TrainingRates, TrainingRecipe
+from .state import ClientWork, LocalWork, Release, Task, Upload, rows_of
 
 
 def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:

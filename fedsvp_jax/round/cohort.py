@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, iota
-from fedsvp_jax.round.state import Cell, CohortRows, RoundPlan, ServerState
+
+from .state import Cell, CohortRows, RoundPlan, ServerState
 
 NOBODY = -1  # a place in the cohort that no client fills
 

@@ -19,11 +19,12 @@ from fedsvp_jax.core.structs import Array, Model, Params, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
-from fedsvp_jax.round import private_query, round_score
-from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
-from fedsvp_jax.round.client import ClientResult, client_round
-from fedsvp_jax.round.client_work import GRADIENT
-from fedsvp_jax.round.state import (
+
+from . import private_query, round_score
+from .aggregator import SUM_ON_GRID, WEIGHTED_SUM
+from .client import ClientResult, client_round
+from .client_work import GRADIENT
+from .state import (
     Cell,
     Data,
     RoundHook,

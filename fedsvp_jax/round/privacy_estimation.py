@@ -13,10 +13,11 @@ from fedsvp_jax import shapley
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.structs import Array, Weights
 from fedsvp_jax.models import evaluation
-from fedsvp_jax.round import local_training
-from fedsvp_jax.round.state import Estimation, Task, rows_of
 from fedsvp_jax.shapley import estimators
 from fedsvp_jax.shapley.coalitions import Group
+
+from . import local_training
+from .state import Estimation, Task, rows_of
 
 
 def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array, NoiseInfo, Params, Rows
 from fedsvp_jax.core.tree import where
 from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.round import private_query
-from fedsvp_jax.round.client_work import (
+
+from . import private_query
+from .client_work import (
     add_noise,
     estimate_and_train,
     trained_weights,
 )
-from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload
+from .state import ClientWork, LocalWork, Release, Task, Upload
 
 
 def private_query_client(task: Task) -> LocalWork:

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array, Examples, Model, Split, Weights, iota
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models import evaluation
-from fedsvp_jax.round.state import Cell, Data, RoundPlan
+
+from .state import Cell, Data, RoundPlan
 
 
 class Scores(NamedTuple):

@@ -34,9 +34,10 @@ from fedsvp_jax.core.structs import (
     iota,
 )
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
-from fedsvp_jax.round import private_query
-from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.shapley.coalitions import EstimationPlan
+
+from . import private_query
+from .local_training import TrainingRates, TrainingRecipe
 
 
 class Upload(NamedTuple):

@@ -7,7 +7,8 @@ import jax
 
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.devices import compiler_flags, cpu
-from fedsvp_jax.run import checkpoint
+
+from . import checkpoint
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "dp-accounting")
 # JAX's settings that numbers follow. Keys name their implementation (`prng`), so that

@@ -11,8 +11,9 @@ from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import scores
 from fedsvp_jax.federation import loading
-from fedsvp_jax.run.session import Session
-from fedsvp_jax.run.trained_model import TrainedModel
+
+from .session import Session
+from .trained_model import TrainedModel
 
 
 def predictions(

@@ -24,7 +24,8 @@ from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round.local_training import TrainingRecipe
 from fedsvp_jax.round.state import ServerState
-from fedsvp_jax.run.trainer import Trainer
+
+from .trainer import Trainer
 
 
 def filter_clients(trainer: Trainer, state: ServerState) -> tuple[ServerState, Record]:

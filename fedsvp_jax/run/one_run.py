@@ -16,17 +16,18 @@ from fedsvp_jax.data.tables import schema
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.round.state import Aggregator, RoundHook
-from fedsvp_jax.run import final_scores, noise_key, published_scores, records
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.options import USUAL, Options
-from fedsvp_jax.run.placement import Placement
-from fedsvp_jax.run.session import Session
-from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.trained_model import SCHEMA
-from fedsvp_jax.run.trainer import Trainer
+
+from . import final_scores, noise_key, published_scores, records
+from .checkpoint import Checkpointer
+from .environment import environment
+from .folder import RunFolder
+from .loggers import Loggers
+from .options import USUAL, Options
+from .placement import Placement
+from .session import Session
+from .stopping import StopRequests
+from .trained_model import SCHEMA
+from .trainer import Trainer
 
 
 def train(

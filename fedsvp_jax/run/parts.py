@@ -16,8 +16,9 @@ from fedsvp_jax.core.files import (
     sha256,
     write_json,
 )
-from fedsvp_jax.run import sweep
-from fedsvp_jax.run.folder import RunFolder, differences
+
+from . import sweep
+from .folder import RunFolder, differences
 
 
 def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:

@@ -11,12 +11,13 @@ from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.round.state import RoundMetrics
-from fedsvp_jax.run import influence_filter, records, stopping
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.options import Options
-from fedsvp_jax.run.trainer import Trainer
+
+from . import influence_filter, records, stopping
+from .checkpoint import Checkpointer
+from .folder import RunFolder
+from .loggers import Loggers
+from .options import Options
+from .trainer import Trainer
 
 _SHOWN = ("test_accuracy", "test_loss")
 _log = logging.getLogger(__name__)

@@ -25,16 +25,17 @@ from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.run import final_scores
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, differences, identity
-from fedsvp_jax.run.loggers import Loggers
-from fedsvp_jax.run.options import USUAL, Options
-from fedsvp_jax.run.placement import Placement
-from fedsvp_jax.run.session import Session
-from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.trainer import Trainer
+
+from . import final_scores
+from .checkpoint import Checkpointer
+from .environment import environment
+from .folder import RunFolder, differences, identity
+from .loggers import Loggers
+from .options import USUAL, Options
+from .placement import Placement
+from .session import Session
+from .stopping import StopRequests
+from .trainer import Trainer
 
 ROWS = "results.jsonl"
 SUM = "checkpoints/cells.sha256"  # of cells.json, by which `parts.merge` knows it

@@ -19,8 +19,9 @@ from fedsvp_jax.core.tree import cell_of, params_sha256
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.tables import schema as schemas
 from fedsvp_jax.models import batches, evaluation, kept_features
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import identity
+
+from .checkpoint import Checkpointer
+from .folder import identity
 
 FORMATS = (".safetensors", ".msgpack")
 SCHEMA = "schema.toml"  # of a run on a table, in its folder

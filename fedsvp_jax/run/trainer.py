@@ -26,7 +26,8 @@ from fedsvp_jax.round.state import (
     ServerState,
     initial_state,
 )
-from fedsvp_jax.run.placement import Placement
+
+from .placement import Placement
 
 _BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
 _BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)

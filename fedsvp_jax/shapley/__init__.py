@@ -1,6 +1,6 @@
 """Shapley values: of attributes within a client, of clients within a round."""
 
-from fedsvp_jax.shapley.values import (
+from .values import (
     MAX_EXACT,
     MOST_DESIGNED,
     ClientValueSettings,

@@ -17,8 +17,9 @@ from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.structs import Array, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models.evaluation import Validation
-from fedsvp_jax.shapley import residual_process
-from fedsvp_jax.shapley.coalitions import (
+
+from . import residual_process
+from .coalitions import (
     EstimationPlan,
     Group,
     coalition_rows,

@@ -35,7 +35,8 @@ import numpy as np
 from fedsvp_jax import shapley
 from fedsvp_jax.core.paired import random_ranks
 from fedsvp_jax.core.structs import Array, Number
-from fedsvp_jax.shapley.coalitions import coalition_rows
+
+from .coalitions import coalition_rows
 
 LENGTH, NUGGET = 0.5, 0.01
 DEVIATIONS = 3.0  # of a 95 % interval; 1.96 if the process were the games' own

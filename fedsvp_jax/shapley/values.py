@@ -18,7 +18,8 @@ import numpy as np
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.shapley.coalitions import coalition_rows
+
+from .coalitions import coalition_rows
 
 MAX_EXACT = 10  # attributes: 2**10 - 2 = 1022 extra trainings per client and round
 MOST_DESIGNED = 256  # coalitions of gp's design beyond those that lack one

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.files import Record, toml_beside
-from fedsvp_jax.data.dataset import Dataset, Facts
-from fedsvp_jax.data.datasets import adult, cifar, embedded, idx, leaf, tfds_source
+
+from ..dataset import Dataset, Facts
+from . import adult, cifar, embedded, idx, leaf, tfds_source
 
 
 class Published(NamedTuple):

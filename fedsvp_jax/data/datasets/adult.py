@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.files import toml_beside
-from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.data.datasets import folders
+
+from ..dataset import Column, Dataset
+from . import folders
 
 _FACTS = toml_beside(__file__, "adult.toml")
 CATEGORIES = {name: tuple(values) for name, values in _FACTS["categories"].items()}
@@ -34,8 +35,8 @@ def load_adult(data_dir: Path) -> Dataset:
       FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
-    from fedsvp_jax.data.tables import encoding, literals, table_file
-    from fedsvp_jax.data.tables.schema import SchemaColumn
+    from ..tables import encoding, literals, table_file
+    from ..tables.schema import SchemaColumn
 
     folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
     path = folder / "adult.csv"

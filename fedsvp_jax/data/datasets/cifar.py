@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.files import toml_beside
-from fedsvp_jax.data.dataset import Dataset, Part
-from fedsvp_jax.data.datasets import folders
-from fedsvp_jax.data.tables import files
+
+from ..dataset import Dataset, Part
+from ..tables import files
+from . import folders
 
 _PIXELS = 3 * 32 * 32
 

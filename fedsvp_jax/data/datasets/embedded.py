@@ -15,7 +15,8 @@ import pathlib
 import numpy as np
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.data.dataset import Dataset
+
+from ..dataset import Dataset
 
 _TEST_STRIDE = 5
 

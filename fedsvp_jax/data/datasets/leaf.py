@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.datasets import folders
-from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
-from fedsvp_jax.data.tables import files
+from ..dataset import Dataset
+from ..store.writer import ClientExamples, StoreSource
+from ..tables import files
+from . import folders
 
 _SIDE = 28
 _NUM_CLASSES = 62

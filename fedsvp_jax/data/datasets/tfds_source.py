@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.data.dataset import Dataset, Part
-from fedsvp_jax.data.tables import files
+
+from ..dataset import Dataset, Part
+from ..tables import files
 
 _TEST_SPLITS = ("test", "validation")  # the first that exists is the test set
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import ClientStore
-from fedsvp_jax.data.store.folder import examples_of
-from fedsvp_jax.data.train_validation import Division
+from ..dataset import ClientStore
+from ..train_validation import Division
+from .folder import examples_of
 
 _TOGETHER = 2**16  # clients whose examples are counted at once
 

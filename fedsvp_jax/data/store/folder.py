@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.data.dataset import ClientStore, Facts, Part
-from fedsvp_jax.data.tables import files
+
+from ..dataset import ClientStore, Facts, Part
+from ..tables import files
 
 VERSION = 3
 FACTS = ("num_classes", "most_copies", "from_records")  # that the fingerprint binds

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsvp_jax.core.files import Record, sync
-from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
-from fedsvp_jax.data.store.folder import (
+
+from ..dataset import ClientStore, Dataset, Names
+from .folder import (
     FACTS,
     VERSION,
     digest_of,

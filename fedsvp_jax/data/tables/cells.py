@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.tables import files, literals
+from . import files, literals
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"

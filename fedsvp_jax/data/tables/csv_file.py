@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from fedsvp_jax.data.tables import cells, files, literals
+from . import cells, files, literals
 
 _BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from fedsvp_jax.data.tables import cells, literals, schema
+from . import cells, literals, schema
 
 _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.dataset import Names
-from fedsvp_jax.data.tables import (
+from ..dataset import Names
+from . import (
     cells,
     csv_file,
     dependences,
@@ -28,9 +28,9 @@ from fedsvp_jax.data.tables import (
     literals,
     table_file,
 )
-from fedsvp_jax.data.tables.cells import Cells, Columns, place
-from fedsvp_jax.data.tables.literals import Notation
-from fedsvp_jax.data.tables.schema import (
+from .cells import Cells, Columns, place
+from .literals import Notation
+from .schema import (
     MOST_CLASSES,
     MOST_VALUES,
     OTHERS,

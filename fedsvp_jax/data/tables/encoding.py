@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, nearest
-from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.tables import cells, files, literals
-from fedsvp_jax.data.tables.cells import Cells, Columns, place
-from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn, written
+
+from ..dataset import Column
+from . import cells, files, literals
+from .cells import Cells, Columns, place
+from .schema import OTHERS, Schema, SchemaColumn, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _FEW_CELLS = 20  # of which none need be a category that the schema names

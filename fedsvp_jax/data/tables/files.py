@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.core.settings import unknown
-from fedsvp_jax.data.dataset import Names, integer_labels
+
+from ..dataset import Names, integer_labels
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 _SHOWN = 8  # faults of which an error tells

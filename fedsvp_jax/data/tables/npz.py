@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column, Dataset, Names
-from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import files
+from ..dataset import Column, Dataset, Names
+from ..source_settings import TableSettings
+from . import files
 
 _TRAIN, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 
@@ -75,7 +75,7 @@ def _arrays(path: Path, required: Names) -> dict[str, np.ndarray]:
 
 def _codes(values: np.ndarray, source: str, names: Names | None = None) -> Column:
     """The values of one column, by declared names or in sorted order."""
-    from fedsvp_jax.data.tables import cells, encoding  # pyarrow starts slowly
+    from . import cells, encoding  # pyarrow starts slowly
 
     column = cells.column_of(values, source)
     if names is None:

@@ -75,8 +75,9 @@ import numpy as np
 
 from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import Settings, setting, unknown
-from fedsvp_jax.data.dataset import Names
-from fedsvp_jax.data.tables import files, literals
+
+from ..dataset import Names
+from . import files, literals
 
 OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from fedsvp_jax.data.dataset import Dataset, check_one_client
-from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
-from fedsvp_jax.data.tables.cells import Columns
-from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
+from ..dataset import Dataset, check_one_client
+from ..source_settings import TableSettings
+from . import cells, draft, encoding, files, literals, table_file
+from .cells import Columns
+from .schema import Schema, SchemaColumn
 
 _ColumnNames: TypeAlias = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.data.tables import cells, csv_file, files, literals
-from fedsvp_jax.data.tables.cells import Columns
+
+from . import cells, csv_file, files, literals
+from .cells import Columns
 
 _STATISTICS = literals.WORDS["readers"]  # of pyreadstat
 _EXPECTED = "; its ending must be that of its format: .csv, .parquet, .xlsx, .sav, .dta"
