@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import plugin, stopping
@@ -75,7 +75,7 @@ def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ResolvedCon
 
 def unresolved(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
     """The settings among the flags; those that the data set decides may be None."""
-    settings: dict[str, Any] = {
+    settings: Record = {
         field.name: values[field.name].value
         for field in dataclasses.fields(plugin.config_class())
         if field.name in values

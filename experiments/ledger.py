@@ -21,11 +21,8 @@ from absl import flags
 
 from . import command, messages
 
-_WITNESS = flags.DEFINE_string(
-    "witness", None, "Folder of the witness, or its SITE.seen.json."
-)
-_SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
-_PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written.")
+for define in command.flags_of("ledger"):
+    define()
 
 
 def main(arguments: list[str]) -> None:
@@ -36,10 +33,10 @@ def main(arguments: list[str]) -> None:
 
     if len(arguments) != 2:
         raise ValueError("name one log")
-    log = pathlib.Path(arguments[1])
-    folder, all_of = _WITNESS.value or budgets.witness(log), budgets.of_log(log)
+    log, values = pathlib.Path(arguments[1]), flags.FLAGS
+    folder, all_of = values.witness or budgets.witness(log), budgets.of_log(log)
     witness = pathlib.Path(folder) if folder else None
-    site_ledger = ledger.audit(log, witness, _SITE_KEY.value)
+    site_ledger = ledger.audit(log, witness, values.site_key)
     print(
         messages.filled(
             "ledger.txt",
@@ -50,8 +47,8 @@ def main(arguments: list[str]) -> None:
         ),
         end="",
     )
-    if _PAGE.value is not None:
-        page = ledger.write_page(site_ledger, pathlib.Path(_PAGE.value), all_of)
+    if values.page is not None:
+        page = ledger.write_page(site_ledger, pathlib.Path(values.page), all_of)
         command.print_files([page])
     if site_ledger.problems:
         sys.exit(1)

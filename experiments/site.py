@@ -38,15 +38,8 @@ from fedsvp_jax.run import plugin
 
 from . import command, goal, messages, unread_flags
 
-flags.DEFINE_string("log", None, "The site's log.")
-flags.DEFINE_integer("num_examples", None, "Training examples; public from now on.")
-flags.DEFINE_integer(
-    "min_num_examples", None, "Training examples of the smallest site."
-)
-flags.DEFINE_integer("max_num_examples", None, "Training examples of the largest site.")
-_WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
-_RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
-_AGAIN = flags.DEFINE_bool("again", False, "Another budget of the same records.")
+for define in command.flags_of("site"):
+    define()
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
@@ -82,7 +75,7 @@ def _client(values: Any) -> Any:
 
     from . import budgets
 
-    witness = _WITNESS.value or budgets.witness(values.log)
+    witness = values.witness or budgets.witness(values.log)
     return tables.table_client(values.log, witness=witness)
 
 
@@ -140,8 +133,8 @@ def _begin(folder: list[str], values: Any) -> None:
     from . import budgets
 
     if folder:
-        policy = tables.read_policy(pathlib.Path(*folder), _RECORDS.value[0])
-        client = tables.table_client(values.log, policy, witness=_WITNESS.value)
+        policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
+        client = tables.table_client(values.log, policy, witness=values.witness)
         site, start = client.site, client.begin
     else:
         # The site's own data, of which the defaults are, are read by its training.
@@ -151,10 +144,10 @@ def _begin(folder: list[str], values: Any) -> None:
             delta = min(config.delta, config.target_delta)
             config = dataclasses.replace(config, target_delta=delta)
         policy = make_policy(config, min_num_examples=values.min_num_examples)
-        data = fingerprint(*_RECORDS.value) if _RECORDS.value else None
-        site = Site(values.log, policy, witness=_WITNESS.value, data=data)
+        data = fingerprint(*values.records) if values.records else None
+        site = Site(values.log, policy, witness=values.witness, data=data)
         start = functools.partial(site.begin, values.num_examples)
-    all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
+    all_of = budgets.begin(site, start, values.records, again=values.again)
     print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
     command.print_files([site.path, f"{site.path}.key"])
 

@@ -16,14 +16,14 @@ probability of the sum.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from scipy import fft, optimize, signal, special
 
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
-Ends: TypeAlias = tuple[float, float]  # the lowest and the highest that counts
+Ends = tuple[float, float]  # the lowest and the highest that counts
 _ERROR = 1e-5  # of ε: what the grid adds, about
 _MOST_POINTS = 2**20  # of a grid, for which it may add more
 _OUTSIDE = 30.0  # e^−30 of the tilted sum lies beyond an end of the grid, at most

@@ -17,7 +17,6 @@ uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(�
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 from . import Account, Plan, claims
 from .composition import composed_epsilon
 
-Pairs: TypeAlias = Sequence[tuple[float, float]]  # (ε, δ) that hold
+Pairs = Sequence[tuple[float, float]]  # (ε, δ) that hold
 FALSE_ALARMS = 0.01
 _DELTAS = np.concatenate([np.logspace(-4, -2, 5), np.linspace(0.02, 0.5, 13)])
 _LARGEST = 700.0  # of an exponent

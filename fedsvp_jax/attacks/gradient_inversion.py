@@ -18,7 +18,7 @@ Inverting Gradients (arXiv 2003.14053), sec. 4 and 6.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from fedsvp_jax.core.structs import Array, Params
 
 from .adam import updated
 
-Match: TypeAlias = Literal["l2", "cosine"]
+Match = Literal["l2", "cosine"]
 MATCHES = get_args(Match)
 _LOW, _HIGH = -1.0, 1.0  # range of the pixels in a model's input
 _RATE = 0.1  # first step size; it is divided by ten after these shares of the steps

@@ -14,7 +14,7 @@ import numpy as np
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.files import AnyPath
+from fedsvp_jax.core.files import AnyPath, Record
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -190,7 +190,7 @@ class Client:
             self._num_private if self.policy.is_query else self.num_examples
         )
 
-    def answer(self, received: Arrays, round_num: int) -> tuple[Arrays, dict[str, Any]]:
+    def answer(self, received: Arrays, round_num: int) -> tuple[Arrays, Record]:
         """The upload of a round, counted on the disk, and the client's own record.
 
         Raises:

@@ -50,7 +50,7 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.files import Record, replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models.aggregation import optimizer_step
@@ -252,7 +252,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             time.sleep(1)
         return super().configure_fit(server_round, parameters, manager)
 
-    def _begin(self, _: int) -> dict[str, Any]:
+    def _begin(self, _: int) -> Record:
         """What a round's clients are told; the round counts from now on.
 
         Raises:

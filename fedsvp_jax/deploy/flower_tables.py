@@ -8,7 +8,6 @@ import dataclasses
 import logging
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 try:
     from flwr.app import Context, Message
@@ -20,7 +19,7 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_tables needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.core.files import make_folder
+from fedsvp_jax.core.files import Record, make_folder
 
 from . import tables
 from .answer import Arrays, Trained
@@ -45,7 +44,7 @@ def client_app(
     @app.train()
     def answer(message: Message, context: Context) -> Message:
         log = str(context.node_config["log"])
-        own: dict[str, Any] = {
+        own: Record = {
             "witness": context.node_config.get("witness"),
             "randomness": randomness(context),
         }

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +27,7 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
 from fedsvp_jax.mechanisms.grid import Grid, grid_step, on_grid
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
 
-Arrays: TypeAlias = Sequence[np.ndarray]  # the leaves of a model, in order
+Arrays = Sequence[np.ndarray]  # the leaves of a model, in order
 _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
 _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
 _DRAWN = 2**18  # numbers at once: a draw takes some thirty arrays of their length
@@ -83,7 +83,7 @@ class Seeded:
         return prng.round_key(prng.root_key(self.seed), round_num - 1)
 
 
-Randomness: TypeAlias = Secret | Seeded
+Randomness = Secret | Seeded
 SECRET = Secret()
 
 

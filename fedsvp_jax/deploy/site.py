@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedsvp_jax.core.files import WriteError, make_folder, sync
+from fedsvp_jax.core.files import Record, WriteError, make_folder, sync
 from fedsvp_jax.run import plugin
 
 from .chain import Entry, Key, new_entry, read_ends, read_entries
@@ -475,7 +475,7 @@ def policy_of(text: str) -> Policy:
     return make_policy(config, **arguments)
 
 
-def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _renamed(settings: Mapping[str, Any]) -> Record:
     """The settings of a log by today's names: up to 0.3.0 `clipping` had another."""
     return {
         "clipping" if name == "sensitivity" else name: value

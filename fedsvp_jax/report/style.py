@@ -7,10 +7,10 @@ an attribute) is numbered.
 
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import Record, toml_beside
 
 
 def asset(name: str) -> str:
@@ -31,7 +31,7 @@ class Look(NamedTuple):
     marker: str  # as plotly names it
     dash: str  # as plotly names it
 
-    def for_matplotlib(self) -> dict[str, Any]:
+    def for_matplotlib(self) -> Record:
         """The same as arguments of matplotlib's `plot`."""
         return {
             "color": self.color,

@@ -6,7 +6,7 @@ whose model is the local one, and returns it too.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from .coalitions import (
     drawn_pairs,
 )
 
-Measured: TypeAlias = tuple[Weights, Array]  # models, and what was measured of them
+Measured = tuple[Weights, Array]  # models, and what was measured of them
 BLEND_ORDERS = 128  # random orders, each both ways, where N > shapley.MAX_EXACT
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from . import cells, draft, encoding, files, literals, table_file
 from .cells import Columns
 from .schema import Schema, SchemaColumn
 
-_ColumnNames: TypeAlias = set[str | None]  # None: of a role that no column has
+_ColumnNames = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
