@@ -223,9 +223,7 @@ def main(arguments: Sequence[str]) -> None:
             bought=math.prod(schema.bought),
         )
     )
-    command.print_files(
-        epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
-    )
+    command.print_files(epsilon_page.write_epsilon_page(values.output_dir, document))
 
 
 def _worth(accuracy: Record, counts: np.ndarray) -> str:
@@ -276,8 +274,8 @@ def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record
                 for guarantee in point["guarantees"]
                 if guarantee["adversary"] == point["adversary"]
             )
-            point["adversary"] = "whoever sees the models"
-            point["guarantees"] = [main | {"adversary": point["adversary"]}]
+            point["adversary"] = main["adversary"] = "whoever sees the models"
+            point["guarantees"] = [main]
         points.append(point)
     config = resolve(ExperimentConfig(dataset="csv", num_attributes=1), dataset=data)
     scores = run.reference_scores(config, data)

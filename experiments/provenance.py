@@ -47,14 +47,9 @@ def command() -> str:
 
     A process that another one spawned knows its module by the file.
     """
-    main, file = sys.modules["__main__"].__spec__, pathlib.Path(sys.argv[0])
-    if main is not None:
-        name = main.name.removesuffix(".__main__")
-    elif file.is_relative_to(ROOT):
-        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        name = name.removesuffix(".__main__")
-    else:
-        name = sys.argv[0]
+    main, file = sys.modules["__main__"].__spec__, sys.argv[0].removeprefix(f"{ROOT}/")
+    name = main.name if main else file.removesuffix(".py").replace("/", ".")
+    name = name.removesuffix(".__main__")
     words = [re.sub(r"(?<==)/.*/", "", word) for word in sys.argv[1:]]
     return shlex.join(["python", "-m", name, *words])
 

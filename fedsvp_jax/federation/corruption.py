@@ -16,13 +16,13 @@ from fedsvp_jax.round.local_training import shuffled
 CORRUPTIONS: dict[str, Callable[[Array, int, Array], Array]] = {
     # Drawn from all classes, also the own one (the paper).
     "random_labels": lambda labels, num_classes, key: jax.random.randint(
-        key, labels.shape, 0, num_classes, jnp.int32
+        key, labels.shape, 0, num_classes
     ),
     # The next class, as in Co-teaching (arXiv 1804.06872).
     "flipped_pairs": lambda labels, num_classes, key: (labels + 1) % num_classes,
     # One class, drawn once per participant.
     "one_class": lambda labels, num_classes, key: jnp.broadcast_to(
-        jax.random.randint(key, (), 0, num_classes, jnp.int32), labels.shape
+        jax.random.randint(key, (), 0, num_classes), labels.shape
     ),
 }
 

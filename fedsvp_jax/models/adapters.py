@@ -117,13 +117,9 @@ def in_dtype(model: Model, dtype: str) -> Model:
     if dtype == "float32":
         return model
 
-    def apply(
-        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> Outputs:
+    def apply(params: Params, stats: Params, x: Array, **mode: Any) -> Outputs:
         rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
-        logits, new_stats = model.apply(
-            rounded, stats, x.astype(dtype), train=train, key=key
-        )
+        logits, new_stats = model.apply(rounded, stats, x.astype(dtype), **mode)
         new_stats = jax.tree.map(
             lambda new, old: new.astype(old.dtype), new_stats, stats
         )

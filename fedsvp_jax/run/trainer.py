@@ -180,12 +180,10 @@ def _chosen(placement: Placement, program: Program) -> Placement:
 def _joined(metrics: RoundMetrics) -> Array:
     """(words,) uint32: the leaves one after another, which a host fetches at once."""
 
-    def words(leaf: Array) -> Array:
-        if leaf.dtype == jnp.bool_:
-            return leaf.ravel().astype(jnp.uint32)
-        return jax.lax.bitcast_convert_type(leaf.ravel(), jnp.uint32)
-
-    return jnp.concatenate([words(leaf) for leaf in jax.tree.leaves(metrics)])
+    leaves = (leaf.ravel() for leaf in jax.tree.leaves(metrics))
+    return jnp.concatenate(
+        [x.astype("uint32") if x.dtype == bool else x.view("uint32") for x in leaves]
+    )
 
 
 def _split(words: Array, metrics: RoundMetrics) -> RoundMetrics:
@@ -221,10 +219,7 @@ def _jitted(
     """
     del shapes
     mesh = placement.mesh()
-
-    def fetched(metrics: RoundMetrics) -> Array | None:
-        is_at_once = target.platform != "cpu" and mesh.size == 1
-        return _joined(metrics) if is_at_once else None
+    is_fetched_at_once = target.platform != "cpu" and mesh.size == 1
 
     def start(cells: Cell, example: Array) -> ServerState:
         return jax.lax.map(partial(initial_state, model, plan, example), cells)
@@ -270,12 +265,6 @@ def _jitted(
             results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
             return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
 
-        if rounds_in_program == 1 and plan.known_trips:
-            with jax.named_scope("rounds"):
-                state, rows = one_round(state, first_round)
-            metrics = jax.tree.map(lambda row: row[None], rows)
-            return state, metrics, fetched(metrics)
-
         shapes = jax.eval_shape(one_round, state, first_round)[1]
         buffers = jax.tree.map(
             lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
@@ -291,8 +280,14 @@ def _jitted(
             return state, jax.tree.map(written, carry[1], rows)
 
         with jax.named_scope("rounds"):
-            state, metrics = jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
-        return state, metrics, fetched(metrics)
+            if rounds_in_program == 1 and plan.known_trips:
+                state, rows = one_round(state, first_round)
+                metrics = jax.tree.map(lambda row: row[None], rows)
+            else:
+                state, metrics = jax.lax.fori_loop(
+                    0, num_rounds, step, (state, buffers)
+                )
+        return state, metrics, _joined(metrics) if is_fetched_at_once else None
 
     common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
     divided = jax.shard_map(

@@ -32,22 +32,17 @@ class Published(NamedTuple):
 
 DEFAULTS = toml_beside(__file__, "defaults.toml")
 
-DATA_SETS = {
-    "digits": Published(
-        lambda *_: embedded.load_digits(), DEFAULTS["digits"], needs_folder=False
-    ),
-    "mnist": Published(idx.load_idx, DEFAULTS["mnist"]),
-    "fashion_mnist": Published(idx.load_idx, DEFAULTS["fashion_mnist"]),
-    "emnist": Published(idx.load_idx, DEFAULTS["emnist"]),
-    "femnist": Published(
-        lambda _, folder: leaf.load_femnist(folder), DEFAULTS["femnist"]
-    ),
-    "cifar10": Published(cifar.load_cifar, DEFAULTS["cifar10"]),
-    "cifar100": Published(cifar.load_cifar, DEFAULTS["cifar100"]),
-    "adult": Published(
-        lambda _, folder: adult.load_adult(folder),
-        DEFAULTS["adult"],
-        Facts(categories=adult.CATEGORIES),
-    ),
-    "tfds": Published(tfds_source.load_tfds, DEFAULTS["tfds"], needs_folder=False),
+_READERS: dict[str, Callable[[str, Any], Dataset]] = {
+    "digits": lambda *_: embedded.load_digits(),
+    **dict.fromkeys(("mnist", "fashion_mnist", "emnist"), idx.load_idx),
+    "femnist": lambda _, folder: leaf.load_femnist(folder),
+    **dict.fromkeys(("cifar10", "cifar100"), cifar.load_cifar),
+    "adult": lambda _, folder: adult.load_adult(folder),
+    "tfds": tfds_source.load_tfds,
 }
+DATA_SETS = {
+    name: Published(read, DEFAULTS[name], needs_folder=name not in ("digits", "tfds"))
+    for name, read in _READERS.items()
+}
+_CATEGORIES = Facts(categories=adult.CATEGORIES)
+DATA_SETS["adult"] = DATA_SETS["adult"]._replace(facts=_CATEGORIES)
