@@ -10,22 +10,14 @@ from typing import NamedTuple
 
 from fedsvp_jax.accounting import Account, Participation, Plan, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.attacks import (
-    audit,
-    audit_training,
-    epsilon_bounds,
-)
+from fedsvp_jax.attacks import audit, audit_training, epsilon_bounds
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.mechanisms import (
-    Mechanism,
-    MechanismConfig,
-    subsampling,
-)
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, subsampling
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from . import audit_claims
@@ -214,9 +206,7 @@ def promise_of(
 ) -> PromiseSettings:
     """A promise that so many uploads keep and one more would break."""
     exact = composed_epsilon(
-        "gdp",
-        uploads / float(mechanism.least_multiplier) ** 2,
-        config.target_delta,
+        "gdp", uploads / float(mechanism.least_multiplier) ** 2, config.target_delta
     )
     return PromiseSettings(
         target_delta=config.target_delta,

@@ -55,11 +55,7 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.mechanisms import (
-    Mechanism,
-    analytic_multiplier,
-    noise,
-)
+from fedsvp_jax.mechanisms import Mechanism, analytic_multiplier, noise
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
@@ -296,8 +292,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             pictures[name] = np.divide(row["images"], 255)
         picture_table(folder / "inversion.png", pictures)
         printed.print_rows(
-            "attack_gradient_inversion.txt",
-            [*rows, {"guess": mean_image}],
+            "attack_gradient_inversion.txt", [*rows, {"guess": mean_image}]
         )
         return {"mean_image_psnr": mean_image, "defences": rows}
 

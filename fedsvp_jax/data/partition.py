@@ -51,10 +51,7 @@ class PartitionSettings(Settings):
         needs="partition=dirichlet",
     )
     shards_per_client: int = setting(
-        2,
-        "Shards per client (partition=shards).",
-        at_least=1,
-        needs="partition=shards",
+        2, "Shards per client (partition=shards).", at_least=1, needs="partition=shards"
     )
     train_fraction: float = setting(
         0.8,

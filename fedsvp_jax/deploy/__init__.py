@@ -12,13 +12,7 @@
 How to run a federation: docs/deploy.md.
 """
 
-from .answer import (
-    Trained,
-    answer,
-    begin_round,
-    end_round,
-    private_round,
-)
+from .answer import Trained, answer, begin_round, end_round, private_round
 from .client import Client, data_of, own_data
 from .noise import SECRET, Randomness, Seeded
 from .policy import Policy, make_policy

@@ -26,14 +26,7 @@ from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.clipping import root_sharers
 
-from .noise import (
-    SECRET,
-    Arrays,
-    Randomness,
-    add_secret_noise,
-    released,
-    whole_numbers,
-)
+from .noise import SECRET, Arrays, Randomness, add_secret_noise, released, whole_numbers
 from .policy import COST, Policy
 from .refusal import Refused
 from .site import Site
@@ -58,12 +51,7 @@ class Trained(NamedTuple):
     clipped: bool = False
 
 
-def begin_round(
-    site: Site,
-    received: Arrays,
-    *,
-    round_num: int,
-) -> None:
+def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
     """Checks a request and charges its round; then the client may read its records.
 
     Args:
@@ -83,11 +71,7 @@ def begin_round(
 
 
 def end_round(
-    site: Site,
-    received: Arrays,
-    train: Callable[[], Trained],
-    *,
-    round_num: int,
+    site: Site, received: Arrays, train: Callable[[], Trained], *, round_num: int
 ) -> tuple[Arrays, Record]:
     """The upload of a round that was begun; the log says so before it may leave.
 
@@ -165,11 +149,7 @@ def result_of(
 
 
 def answer(
-    site: Site,
-    received: Arrays,
-    train: Callable[[], Trained],
-    *,
-    round_num: int,
+    site: Site, received: Arrays, train: Callable[[], Trained], *, round_num: int
 ) -> tuple[Arrays, Record]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
@@ -219,11 +199,7 @@ def private_round(
 
 
 def charge(
-    state: ClientState,
-    received: Arrays,
-    *,
-    policy: Policy,
-    round_num: int,
+    state: ClientState, received: Arrays, *, policy: Policy, round_num: int
 ) -> ClientState:
     """The state in which a round has cost the most that it may.
 

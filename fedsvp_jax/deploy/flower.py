@@ -98,8 +98,7 @@ def replied(message: fl.Message, reply: Callable[[], fl.Message]) -> fl.Message:
 
 
 def _reply(
-    message: fl.Message,
-    answered: Callable[[Arrays, int], tuple[Arrays, Record]],
+    message: fl.Message, answered: Callable[[Arrays, int], tuple[Arrays, Record]]
 ) -> fl.Message:
     """The message that leaves: arrays and their number of examples, or an error.
 

@@ -299,10 +299,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             rate = self._policy.learning_rate(self.last_round)
             average = [-rate * leaf for leaf in average]
         step, self._optimizer = optimizer_step(
-            average,
-            self._optimizer,
-            self._policy.training,
-            anyone=jnp.bool_(True),
+            average, self._optimizer, self._policy.training, anyone=jnp.bool_(True)
         )
         steps = zip(self.arrays, step, strict=True)
         self.arrays = [old + np.asarray(leaf) for old, leaf in steps]

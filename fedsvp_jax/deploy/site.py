@@ -325,10 +325,7 @@ class Site:
             raise Refused(
                 f"{self.path.name} is the log {first['name']} of another site or key"
             )
-        if self._data and first["data"] not in (
-            None,
-            self._bound_fingerprint(),
-        ):
+        if self._data and first["data"] not in (None, self._bound_fingerprint()):
             raise ValueError(
                 f"the records are not those with which {self.path.name} was begun: it "
                 "counts what was spent of others"

@@ -30,11 +30,7 @@ _FLAGS = (
 TRIED_JAXLIBS = ("0.10.2", "0.11.2", "0.12.0.1")
 
 # Flags of the user's that change no number, and so are not recorded.
-_WITHOUT_INFLUENCE = (
-    "xla_force_host_platform_device_count",
-    _WAIT,
-    "xla_dump_",
-)
+_WITHOUT_INFLUENCE = ("xla_force_host_platform_device_count", _WAIT, "xla_dump_")
 
 
 def set_safe_flags() -> None:

@@ -36,12 +36,7 @@ from fedsvp_jax.round import (
     private_query_work,
 )
 from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
-from fedsvp_jax.round.state import (
-    Aggregator,
-    Cell,
-    RoundHook,
-    RoundPlan,
-)
+from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 from fedsvp_jax.shapley.coalitions import (
     EstimationPlan,
     coalition_groups,
@@ -65,10 +60,7 @@ def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
 
 
 def choose_parallelism(
-    config: ResolvedConfig,
-    target: Target,
-    model: Model,
-    example_shape: Sequence[int],
+    config: ResolvedConfig, target: Target, model: Model, example_shape: Sequence[int]
 ) -> Parallelism:
     """How much trains side by side: what the flags say, else what the target chooses.
 
@@ -160,10 +152,7 @@ def poisson_places(config: MechanismConfig) -> int | None:
         return None
     batches = config.num_rounds * subsampling.most_steps(config)
     return subsampling.poisson_places(
-        config.batch_size,
-        config.max_num_examples,
-        batches,
-        config.rows_per_person or 1,
+        config.batch_size, config.max_num_examples, batches, config.rows_per_person or 1
     )
 
 

@@ -18,14 +18,7 @@ from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
-from . import (
-    budget,
-    checks,
-    client_data,
-    cohort_stream,
-    federated_data,
-    loading,
-)
+from . import budget, checks, client_data, cohort_stream, federated_data, loading
 from . import plan as plans
 from .run_digest import run_digest
 

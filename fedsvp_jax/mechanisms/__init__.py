@@ -1,10 +1,7 @@
 """Noise mechanisms: pairs of pure functions in one registry."""
 
 from .base import Basis, Mechanism, nothing_private
-from .calibration import (
-    analytic_multiplier,
-    with_analytic_multiplier,
-)
+from .calibration import analytic_multiplier, with_analytic_multiplier
 from .config import MechanismConfig
 from .registry import (
     BuiltInSettings,

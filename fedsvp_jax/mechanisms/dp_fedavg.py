@@ -51,11 +51,7 @@ class DpFedavgSettings(Settings):
         needs=_ADAPTIVE,
     )
     clip_learning_rate: float = setting(
-        0.2,
-        "Step size of the adaptive clip.",
-        above=0,
-        traced=True,
-        needs=_ADAPTIVE,
+        0.2, "Step size of the adaptive clip.", above=0, traced=True, needs=_ADAPTIVE
     )
     count_noise_std: float = setting(
         2.0,
@@ -237,10 +233,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         clip, words = state.shared["clip"], jax.random.key_data(key)
         words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
         noise = correlated_noise.round_noise(
-            prng.key_of(words),
-            round_num,
-            past,
-            size=num_parameters(params),
+            prng.key_of(words), round_num, past, size=num_parameters(params)
         )
         uploads = base.num_uploads(valid)
         scaled = add_vector(params, multiplier() * clip / uploads * noise)

@@ -44,7 +44,6 @@ def make_gaussian(config: MechanismConfig) -> base.Mechanism:
     config = dataclasses.replace(config, calibration="analytic")
     calibration.check_calibration(config)
     law = base.Law(
-        lambda _ratio, _round: calibration.scaled_claim(config, 1.0),
-        any_epsilon=True,
+        lambda _ratio, _round: calibration.scaled_claim(config, 1.0), any_epsilon=True
     )
     return base.chain(clipping.make_clipping(config), law)

@@ -24,10 +24,7 @@ class NbaflSettings(Settings):
     """Settings of nbafl."""
 
     exposures: float = setting(
-        1.0,
-        "L, uploads that --epsilon is shared over.",
-        above=0,
-        traced=True,
+        1.0, "L, uploads that --epsilon is shared over.", above=0, traced=True
     )
     downlink_noise: bool = setting(
         False, "Add the noise of the downlink to the broadcast model too."

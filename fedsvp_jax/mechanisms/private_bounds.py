@@ -20,11 +20,7 @@ import math
 
 import numpy as np
 
-from .discrete_gaussian import (
-    Words,
-    exponential_draw,
-    system_words,
-)
+from .discrete_gaussian import Words, exponential_draw, system_words
 
 _POWERS, _DIGITS = range(-7, 7), range(1000, 10_000)
 _POSITIVE = [float(f"{digits}e{power}") for power in _POWERS for digits in _DIGITS]

@@ -201,9 +201,7 @@ def _built_in(
 _built_in("none", fixed.make_none, noise_setting=None)
 _built_in("nbafl", nbafl.make_nbafl, settings=nbafl.NbaflSettings)
 _built_in(
-    "time_varying",
-    schedules.make_time_varying,
-    settings=schedules.TimeVaryingSettings,
+    "time_varying", schedules.make_time_varying, settings=schedules.TimeVaryingSettings
 )
 _built_in(
     "reestimation",
@@ -215,8 +213,7 @@ _built_in("dp_fedavg", dp_fedavg.make_dp_fedavg, settings=dp_fedavg.DpFedavgSett
 _built_in(
     "fedsdp",
     partial(
-        shapley_guided.make_guided,
-        tolerance_of=shapley_guided.fedsdp_risk_tolerance,
+        shapley_guided.make_guided, tolerance_of=shapley_guided.fedsdp_risk_tolerance
     ),
     settings=shapley_guided.ShapleyGuidedSettings,
     explain=shapley_guided.explanation(

@@ -17,10 +17,7 @@ from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, Number
 
 from .base import Law, Mechanism, chain
-from .calibration import (
-    check_calibration,
-    scaled_claim,
-)
+from .calibration import check_calibration, scaled_claim
 from .clipping import make_clipping
 from .config import MechanismConfig, concrete
 

@@ -20,10 +20,7 @@ class ShapleyGuidedSettings(Settings):
     """Settings of fedsva and fedsdp."""
 
     noise_floor: float = setting(
-        0.1,
-        "Beta, least value of T. No value is published.",
-        above=0,
-        traced=True,
+        0.1, "Beta, least value of T. No value is published.", above=0, traced=True
     )
 
 

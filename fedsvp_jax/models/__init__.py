@@ -3,8 +3,4 @@
 from .adapters import from_linen, from_nnx
 from .networks import make_model
 
-__all__ = [
-    "from_linen",
-    "from_nnx",
-    "make_model",
-]
+__all__ = ["from_linen", "from_nnx", "make_model"]

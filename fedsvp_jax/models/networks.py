@@ -13,13 +13,7 @@ from fedsvp_jax.core.structs import Array, Model
 
 from .adapters import from_linen
 from .kernels import Kernels
-from .layers import (
-    PYTORCH_UNIFORM,
-    Conv,
-    ConvReluPool,
-    Dense,
-    GroupNorm,
-)
+from .layers import PYTORCH_UNIFORM, Conv, ConvReluPool, Dense, GroupNorm
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
 _Conv = partial(Conv, kernel_init=PYTORCH_UNIFORM)

@@ -8,10 +8,7 @@ from . import page, provenance, read, tables, text_table
 from .curves import compare_curves
 
 
-def write_compare_report(
-    folders: Sequence[str | Path],
-    output_dir: str | Path,
-) -> Path:
+def write_compare_report(folders: Sequence[str | Path], output_dir: str | Path) -> Path:
     """Writes OUTPUT_DIR/compare.html from the folders' files alone.
 
     Args:

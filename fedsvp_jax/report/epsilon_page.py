@@ -12,14 +12,7 @@ from pathlib import Path
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.files import Record, write_json
 
-from . import (
-    guarantees,
-    headline,
-    labels,
-    page,
-    read,
-    tables,
-)
+from . import guarantees, headline, labels, page, read, tables
 
 
 def document(sweep: read.SweepFiles, *, rows: str = "") -> Record:

@@ -23,10 +23,7 @@ def _fields() -> dict[str, dataclasses.Field[Any]]:
 
 
 def record(
-    program: str,
-    config: Record,
-    rounds: Sequence[Record],
-    hashes: Mapping[str, str],
+    program: str, config: Record, rounds: Sequence[Record], hashes: Mapping[str, str]
 ) -> Record:
     """What a page says of where a result came from.
 

@@ -7,14 +7,7 @@ from pathlib import Path
 
 from fedsvp_jax import mechanisms
 
-from . import (
-    epsilon_page,
-    headline,
-    page,
-    provenance,
-    read,
-    tables,
-)
+from . import epsilon_page, headline, page, provenance, read, tables
 from .curves import curves
 
 

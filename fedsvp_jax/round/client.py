@@ -19,14 +19,7 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
 
-from .state import (
-    Cell,
-    ClientMetrics,
-    RoundPlan,
-    ServerState,
-    Task,
-    Upload,
-)
+from .state import Cell, ClientMetrics, RoundPlan, ServerState, Task, Upload
 
 # What is added up over the cohort (uploads, statistics), and what is the client's own.
 ClientResult = tuple[

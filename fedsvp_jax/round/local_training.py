@@ -195,11 +195,7 @@ _gradient = jax.grad(_mean_loss, argnums=1, has_aux=True)
 
 
 def _per_example_gradient(
-    model: Model,
-    now: Weights,
-    batch: Batch,
-    l2_norm_clip: Number,
-    batch_size: int,
+    model: Model, now: Weights, batch: Batch, l2_norm_clip: Number, batch_size: int
 ) -> Params:
     """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
 

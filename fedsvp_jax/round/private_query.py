@@ -99,11 +99,7 @@ def public_model(
 
 
 def remembered(
-    params: Params,
-    answer: list[Array],
-    query_parts: QueryParts,
-    *,
-    weight: Number,
+    params: Params, answer: list[Array], query_parts: QueryParts, *, weight: Number
 ) -> Params:
     """lambda m as a tree like the model's, 0 where the query is not about it."""
     zeros = jax.tree.map(jnp.zeros_like, params)

@@ -12,11 +12,7 @@ from fedsvp_jax.core.tree import where
 from fedsvp_jax.mechanisms import nothing_private
 
 from . import private_query
-from .client_work import (
-    add_noise,
-    estimate_and_train,
-    trained_weights,
-)
+from .client_work import add_noise, estimate_and_train, trained_weights
 from .state import ClientWork, LocalWork, Release, Task, Upload
 
 

@@ -288,6 +288,5 @@ def sort_rows(folder: RunFolder, keys: Iterable[Hashable]) -> None:
     order = folder.history[-1]["mechanisms"].index
     places = {key: place for place, key in enumerate(keys)}
     folder.sort(
-        ROWS,
-        lambda row: (order(row["mechanism"]), row["round"], places[cell_key(row)]),
+        ROWS, lambda row: (order(row["mechanism"]), row["round"], places[cell_key(row)])
     )

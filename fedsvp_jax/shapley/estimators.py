@@ -19,12 +19,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.models.evaluation import Validation
 
 from . import residual_process
-from .coalitions import (
-    EstimationPlan,
-    Group,
-    coalition_rows,
-    drawn_pairs,
-)
+from .coalitions import EstimationPlan, Group, coalition_rows, drawn_pairs
 
 Measured = tuple[Weights, Array]  # models, and what was measured of them
 BLEND_ORDERS = 128  # random orders, each both ways, where N > shapley.MAX_EXACT
@@ -104,10 +99,7 @@ def _train_planned(
 
 
 def _train_rows(
-    game: Game,
-    rows: Array,
-    group: Group,
-    measure: Callable[[Array, Weights], Array],
+    game: Game, rows: Array, group: Group, measure: Callable[[Array, Weights], Array]
 ) -> Measured:
     """Trains coalitions in turn: `(the last model, all that was measured)`.
 

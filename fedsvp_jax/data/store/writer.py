@@ -12,13 +12,7 @@ import numpy as np
 from fedsvp_jax.core.files import Record, sync
 
 from ..dataset import ClientStore, Dataset, Names
-from .folder import (
-    FACTS,
-    VERSION,
-    digest_of,
-    fingerprint_of,
-    open_store,
-)
+from .folder import FACTS, VERSION, digest_of, fingerprint_of, open_store
 
 
 class ClientExamples(NamedTuple):

@@ -19,24 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..dataset import Names
-from . import (
-    cells,
-    csv_file,
-    dependences,
-    encoding,
-    files,
-    literals,
-    table_file,
-)
+from . import cells, csv_file, dependences, encoding, files, literals, table_file
 from .cells import Cells, Columns, place
 from .literals import Notation
-from .schema import (
-    MOST_CLASSES,
-    MOST_VALUES,
-    OTHERS,
-    Schema,
-    SchemaColumn,
-)
+from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
