@@ -145,9 +145,10 @@ class RunFolder:
         file, new = self.path / "config.json", not self.path.exists()
         names = (file.name, *secrets)
         unfinished = {LOCK, *secrets, *(name + BESIDE for name in names)}
-        if not new and not file.exists():
+        if not new:
+            # Looked at once: another process may write config.json just now.
             present = os.listdir(self.path) if self.path.is_dir() else ["a file"]
-            if not unfinished.issuperset(present):
+            if file.name not in present and not unfinished.issuperset(present):
                 raise ValueError(
                     f"output_dir {self.path} exists and holds no run; give a new folder"
                 )
