@@ -102,7 +102,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "checkpoint": of_checkpoint,
     "rows": of_rows,
     "config": of_file(
-        "config.json", RECORDED, lambda path: config_file.read(path, KNOWN)
+        "config.json", RECORDED, lambda path: config_file.read(path, KNOWN, [])
     ),
     "check json": of_check("flip"),
     "check toml": of_check("toml"),
