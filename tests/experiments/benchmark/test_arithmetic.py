@@ -127,6 +127,40 @@ def test_kept_shares_are_those_of_the_kept_seconds(name: str) -> None:
         assert row["gemm_fraction"] == pytest.approx(share, rel=1e-3)
 
 
+def test_the_page_of_a_gpu_has_the_medians_of_the_rows() -> None:
+    """In ms, beside the best of PyTorch's in the same call; quotients of two rows."""
+    page = (RESULTS.parent / "performance.md").read_text()
+    cells = {
+        cell[1].strip(): [
+            float(text.split()[0].strip(",").replace(",", ""))
+            for text in cell[2:4]
+            if text.strip()
+        ]
+        for cell in (line.split("|") for line in page.splitlines())
+        if len(cell) > 4 and cell[1].strip() and cell[2].strip()[:1] in {*".0123456789"}
+    }
+    rows = {(r["work"], r["num_attributes"]): r for r in result_rows("bench_gpu")}
+    median = "seconds_per_round_median"
+    peers = [r for r in result_rows("peers_gpu") if r["call"] == 3 and "seconds" in r]
+    for work in ("W1", "W1-DP", "W2", "W3"):
+        ours, theirs = cells[work]
+        assert ours == pytest.approx(1e3 * rows[work, 1][median], rel=1e-2)
+        best = min(r["seconds"] for r in peers if r["work"] == work)
+        assert theirs == pytest.approx(1e3 * best, rel=5e-3)
+    sweep, estimated = rows["SWEEP", 2], rows["PE-W1", 5][median]
+    assert cells["SWEEP, 25 cells ÷ one"][0] == pytest.approx(
+        25 * sweep["sweep_over_singles"], rel=2e-2
+    )
+    quotient = estimated / rows["PE-W1", 1][median]
+    assert cells["PE-W1, exact N = 5 ÷ FedAvg"][0] == pytest.approx(quotient, rel=1e-2)
+    compiled = rows["W1", 1]["compile_seconds"]
+    assert cells["W1's compilation, s"][0] == pytest.approx(compiled, rel=1e-2)
+    (resnet,) = (r for r in result_rows("trials_gpu") if "ms" in r and r["ms"] > 1e3)
+    assert cells["ResNet-18, 10 clients × 2,000 images, E = 2"][0] == round(
+        resnet["ms"]
+    )
+
+
 # By hand: weights and biases of the layers, and of GroupNorm.
 NUM_WEIGHTS = {"W1": 6_603_710, "W2": 22_602, "W3": 11_173_962}
 
