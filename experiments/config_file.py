@@ -51,8 +51,8 @@ def parse(
             name = "".join(re.findall(r"flag (?:--|')(\w+)", str(error))[:1])
             of_node = arguments[1:2] == ["node"]  # of `fedsvp site`
             faults.append(f"{error}{of_node * '; Flower’s own flags follow --'}")
-            others = [w for w in line if w.lstrip("-").partition("=")[0] != name]
-            line = others if others != line else []
+            remaining = [w for w in line if w.lstrip("-").partition("=")[0] != name]
+            line = remaining if remaining != line else []
     for name in recorded:  # as if nobody had typed it: nothing refuses it
         values[name].present -= 1
     return rest

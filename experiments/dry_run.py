@@ -86,8 +86,11 @@ def _price(program: Program) -> Record:
     shapes, _ = program.model.shapes(data.example)
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
     partial = sizes.keys() - {2 ** len(data.game.attributes.names) - 1}
-    drawn = program.plan.estimation.num_drawn if sizes else 0
-    return {"parameters": num_parameters(shapes), "trainings": 1 + len(partial) + drawn}
+    random = program.plan.estimation.num_drawn if sizes else 0
+    return {
+        "parameters": num_parameters(shapes),
+        "trainings": 1 + len(partial) + random,
+    }
 
 
 def measured(program: Program, placement: Placement) -> list[float]:

@@ -4,6 +4,7 @@ import json
 import pathlib
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -81,3 +82,19 @@ def test_a_stamp_is_whole() -> None:
     assert stamp["data"]["sha256"] == data.fingerprint
     assert (stamp["data"]["train"], stamp["seed"]) == (len(data.train_labels), 3)
     assert whole(stamp | {"commit": "0" * 40, "uncommitted": []})
+
+
+@pytest.mark.parametrize(
+    ("file", "module"),
+    [
+        (str(ROOT / "experiments" / "benchmark" / "__main__.py"), "benchmark"),
+        (str(ROOT / "experiments" / "train.py"), "train"),
+    ],
+)
+def test_a_spawned_process_names_its_module(
+    file: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of a GPU said `python -m /work/main/experiments/benchmark/__main__.py`."""
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    monkeypatch.setattr(sys, "argv", [file, "--works=W1"])
+    assert provenance.command() == f"python -m experiments.{module} --works=W1"
