@@ -71,6 +71,10 @@ def settings(
     config = command.unresolved(values)
     if data is None:
         data = sources.load(config.dataset, config.data_dir, config)
+    writers = data.train_writers
+    clients = config.num_clients or 1 if writers is None else int(writers.max()) + 1
+    command.default_settings(values, {"colluders": default_colluders(clients)})
+    config = command.unresolved(values)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
         how = "`fedsvp schema DATA.csv` drafts one"
@@ -82,6 +86,11 @@ def settings(
             "--goal=trial goes on with nominal claims"
         )
     return route_settings(config, data) | {"secret_noise": not values["seed"].present}
+
+
+def default_colluders(clients: int) -> int:
+    """A third: so many of the clients of a sum are away or curious, if nobody says."""
+    return max(1, min(2, clients - 1), clients // 3)
 
 
 class Steps(NamedTuple):

@@ -292,11 +292,12 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     seeds = tuple(range(values.seed, values.seed + values.num_seeds))
     if trust == "trusted_server":
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
+    colluders = values.colluders or goal.default_colluders(num_clients)
     base = ExperimentConfig(
         dataset="csv",
         seed=values.seed,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
-        colluders=values.colluders,
+        colluders=colluders,
         num_clients=num_clients,
         total_epsilon=epsilon,
     )
@@ -328,7 +329,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         point["noise"] = goal.steps(
             goal.training_sizes(data, num_clients, True),
             epsilon,
-            values.colluders if trust == "secure_aggregation" else None,
+            colluders if trust == "secure_aggregation" else None,
             data.rows_per_person or 1,
         ).noise
     point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]

@@ -54,8 +54,7 @@ def _propose(words: list[str], values: Any) -> None:
 
     clients = values.num_clients
     sizes = goal.stated_sizes(clients, values.num_examples, values.max_num_examples)
-    colluders = max(min(2, clients - 1), clients // 3)
-    command.default_settings(values, _VERBS["defaults"] | {"colluders": colluders})
+    command.default_settings(values, _VERBS["defaults"])
     schema = read_schema(pathlib.Path(values.schema))
     rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)

@@ -38,7 +38,7 @@ class Ended(NamedTuple):
 
 def environment() -> dict[str, str]:
     """The user's, with the test session's compiler, but without its virtual devices."""
-    unwanted = ("XLA_FLAGS", "PYTHONWARNINGS")
+    unwanted = ("XLA_FLAGS", "PYTHONWARNINGS", "COLUMNS")  # which xdist sets
     kept = {name: v for name, v in os.environ.items() if name not in unwanted}
     flags = os.environ.get("XLA_FLAGS", "").split()
     if chosen := " ".join(flag for flag in flags if "device_count" not in flag):
