@@ -313,7 +313,7 @@ class Account:
         return {"uploads": uploads, "epsilon": epsilon, "delta": delta}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The sums: what a checkpoint and a client's state file keep."""
+        """The sums: what a checkpoint and a site's log keep."""
         _, epsilon, delta, *_ = sums = self._clients().sums.copy()
         counts = (self.rounds, self.passes, self.even_cohort, self.largest_claim)
         return {

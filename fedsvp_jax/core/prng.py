@@ -7,7 +7,7 @@ the order of the cohort, the device that runs the client, or how many other keys
 were drawn before. Streams are independent because `fold_in` hashes each label.
 
 Draws that hide something (`HIDING`) come from a second root, which also depends on a
-digest of the run's settings and data (`federation.run_keys`). Otherwise two published
+digest of the run's settings and data (`run_keys`). Otherwise two published
 runs of one seed would share these draws, and they would cancel: of models
 m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, the partition, cohorts and the
 order of training are the same for all runs of one seed, so that runs can be compared.

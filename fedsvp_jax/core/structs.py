@@ -17,8 +17,8 @@ import optax
 Array = jax.Array
 Number = Array | np.float32 | float  # of shape (), or a plain one
 Params = Any  # a pytree of float arrays
-# (outputs (b, ...), targets (b, ...)) -> (b,) float32
 Outputs = tuple[Array, Params]  # of a batch, and the statistics after it
+# (outputs (b, ...), targets (b, ...)) -> (b,) float32
 Loss = Callable[[Array, Array], Array]
 cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
@@ -131,7 +131,7 @@ class MechanismState:
 
 @flax.struct.dataclass
 class NoiseInfo:
-    """The noise that a mechanism added to one upload; the ledger reads only this."""
+    """The noise that a mechanism added to one upload, as the account reads it."""
 
     noise_multiplier: Array  # () float32: z that the ledger counts; 0: no noise
     noise_std: Array  # () float32: std on every coordinate of the upload
