@@ -79,6 +79,7 @@ def test_the_table_of_hospitals_has_the_means_of_the_rows_that_are_kept() -> Non
                 row["arms"][arm]
                 for row in rows
                 if (row["table"], row["epsilon"]) == ("medpar", epsilon)
+                and arm in row["arms"]
                 and ("central" in row["arms"]) == (arm == "central")
             ]
             areas, losses = (
