@@ -30,7 +30,6 @@ from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round import (
     client_values,
     client_work,
-    cohort,
     local_training,
     private_query,
     private_query_work,
@@ -260,7 +259,7 @@ def make_plan(
     recipe = part(
         local_training.TrainingRecipe,
         config,
-        batch_size=min(config.batch_size, data.split.train.shape[-1]),
+        batch_size=mechanism_config.batch_size,
         gradient=step_gradient(config),
         places=poisson_places(mechanism_config),
         proximal=config.proximal_mu > 0,
@@ -301,9 +300,6 @@ def make_plan(
     return part(
         RoundPlan,
         config,
-        choose_cohort=cohort.drawn_in_program
-        if data.reader is None
-        else cohort.drawn_by_host,
         work=work,
         aggregator=aggregator,
         hooks=tuple(hooks),

@@ -34,7 +34,7 @@ _CONTRIBUTIONS_PER_PRODUCT = 4  # evaluated in one matrix product
 class Batches(NamedTuple):
     """One batch per participant, padded to a common length."""
 
-    x: Array  # (M, n, d) float32 scaled features, or examples as stored
+    x: Array  # (M, n, d) float32 scaled features
     labels: Array  # (M, n) int32
     weights: Array  # (M, n) float32: 1, or 0 for padding
 

@@ -1,8 +1,4 @@
-"""One pass of the filter, from a network and stored examples to the verdict.
-
-network without its last layer -> features -> the centre's last layer W_0
-    -> the participants' scaled features -> contributions, votes, threshold
-"""
+"""The centre's part of the filter: its copy of the network, and its last layer W_0."""
 
 import dataclasses
 from functools import partial
@@ -14,8 +10,6 @@ from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weight
 from fedsvp_jax.round import local_training
 
 from . import last_layer
-from .lazy import Batches
-from .settings import FilterSettings
 
 
 @partial(jax.jit, static_argnames=("model", "recipe"))
@@ -81,38 +75,3 @@ def fit_last_layer(
         learning_rate=learning_rate,
     )
     return scaling, kernel
-
-
-def filter_inputs(
-    network: last_layer.FrozenNetwork,
-    warmup: Examples,
-    train: Batches,
-    test: Batches,
-    settings: FilterSettings,
-    *,
-    num_classes: int,
-) -> tuple[Array, Batches, Batches]:
-    """`(W_0, train, test)`: the centre's last layer, and the batches by their features.
-
-    Args:
-      network: its logits are the features.
-      warmup: the centre's examples.
-      train, test: each contributor's batch and each tester's, `x` as it is stored:
-        (M, n, *example_shape) uint8 or float32.
-      settings: `warmup_epochs` and `influence_learning_rate` are read.
-      num_classes: C.
-    """
-    scaling, kernel = fit_last_layer(
-        network.features(warmup.inputs),
-        warmup.labels,
-        num_classes=num_classes,
-        num_epochs=settings.warmup_epochs,
-        learning_rate=settings.influence_learning_rate,
-    )
-
-    def batches(examples: Batches) -> Batches:
-        stored = examples.x.reshape(-1, *examples.x.shape[2:])
-        x = last_layer.scaled(scaling, network.features(stored))
-        return examples._replace(x=x.reshape(*examples.labels.shape, -1))
-
-    return kernel, batches(train), batches(test)

@@ -20,7 +20,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
 
-from . import private_query, round_score
+from . import cohort, private_query, round_score
 from .aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from .client import ClientResult, client_round
 from .client_work import GRADIENT
@@ -51,8 +51,8 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
-      plan: static; who takes part, the clients' work, aggregator and hooks are values
-        of it (`round.state`).
+      plan: static; the clients' work, aggregator and hooks are values of it
+        (`round.state`).
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
@@ -62,7 +62,7 @@ def federated_round(
         mechanism = make_mechanism(plan.mechanism, cell.mechanism)
 
         # The cohort.
-        clients, rows = plan.choose_cohort(plan, cell, state, round_num)
+        clients, rows = cohort.clients_and_rows(plan, cell, state, round_num)
         valid = clients >= 0
         sizes = cell.split.num_train[rows]
         uniform = plan.uniform_weights or mechanism.uniform_weights

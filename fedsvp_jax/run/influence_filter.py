@@ -2,6 +2,9 @@
 
 Before the first round the centre trains a copy of the model on its own examples and
 uses the features of that copy.
+
+network without its last layer -> features -> the centre's last layer W_0
+    -> the participants' scaled features -> contributions, votes, threshold
 """
 
 import dataclasses
@@ -77,13 +80,6 @@ def judge(program: Program, start: Weights) -> Verdict:
             config.model, num_classes=num_classes, kernels=program.target.platform
         )
 
-    def first_examples(indices: Array, count: Array, limit: int) -> Batches:
-        """Of each client, with weights of 0 for the padding."""
-        first = indices[:, :limit]
-        valid = iota(first.shape[1])[None] < count[:, None]
-        inputs, labels = data.examples.inputs[first], data.examples.labels[first]
-        return Batches(inputs, labels, valid.astype(jnp.float32))
-
     trained = pipeline.warm_up(
         build(data.num_classes),
         TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
@@ -93,18 +89,27 @@ def judge(program: Program, start: Weights) -> Verdict:
         prng.stream_key(key, prng.Stream.WARM_UP),
     )
     backbone = backbone_of(build, preprocessing.normalize(data.warmup.inputs[:1]))
-    kernel, train, test = pipeline.filter_inputs(
-        last_layer.freeze(backbone, *trained),
-        data.warmup,
-        first_examples(split.train, split.num_train, config.contributor_examples),
-        first_examples(split.validation, split.num_validation, config.tester_examples),
-        config,
+    network = last_layer.freeze(backbone, *trained)
+    scaling, kernel = pipeline.fit_last_layer(
+        network.features(data.warmup.inputs),
+        data.warmup.labels,
         num_classes=data.num_classes,
+        num_epochs=config.warmup_epochs,
+        learning_rate=config.influence_learning_rate,
     )
+
+    def first_examples(indices: Array, count: Array, limit: int) -> Batches:
+        """Of each client, with weights of 0 for the padding."""
+        first = indices[:, :limit]
+        valid = iota(first.shape[1])[None] < count[:, None]
+        raw = network.features(data.examples.inputs[first.ravel()])
+        x = last_layer.scaled(scaling, raw).reshape(*first.shape, -1)
+        return Batches(x, data.examples.labels[first], valid.astype(jnp.float32))
+
     return lazy_influence(
         kernel,
-        train,
-        test,
+        first_examples(split.train, split.num_train, config.contributor_examples),
+        first_examples(split.validation, split.num_validation, config.tester_examples),
         part(FilterSettings, config),
         contribution_key=key,
         vote_key=root,
