@@ -101,11 +101,9 @@ NAMES = (*_FILE["workloads"], SWEEP)
 def of_name(name: str) -> list[Workload]:
     """The workloads of a name: several if it measures privacy estimation, else one.
 
-    None of the sweep.
+    W2 stands for the sweep.
     """
-    if name == SWEEP:
-        return []
-    settings = _FILE["workloads"][name]
+    settings = _FILE["workloads"]["W2" if name == SWEEP else name]
     task = Task(**_FILE["tasks"][settings["task"]])
     return _rows(Workload(**settings | {"name": name, "task": task}))
 

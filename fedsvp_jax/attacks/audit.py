@@ -114,23 +114,20 @@ def _cohorts(
     num_clients = settings.num_clients if cyclic else size
     everybody = jnp.ones(num_clients, bool)
 
-    def cohort_of(spent: Array, round_num: Array | int, admitted: Array) -> Array:
-        return cohort.cohort_of_round(
-            prng.root_key(0),
-            game.allowance,
-            spent,
-            round_num,
-            cohort_size=size,
-            cohorts=settings.cohorts,
-            admitted=admitted,
-        )
-
-    first = cohort_of(jnp.zeros(num_clients, jnp.int32), 0, everybody)
+    cohort_of = partial(
+        cohort.cohort_of_round,
+        prng.root_key(0),
+        game.allowance,
+        cohort_size=size,
+        cohorts=settings.cohorts,
+    )
+    first = cohort_of(jnp.zeros(num_clients, jnp.int32), 0)
     thinned = everybody.at[first[game.admitted or size :]].set(False)
 
     def of_round(spent: Array, round_num: Array | int) -> Array:
         is_first_turn = round_num < num_clients // size
-        return cohort_of(spent, round_num, jnp.where(is_first_turn, everybody, thinned))
+        admitted = jnp.where(is_first_turn, everybody, thinned)
+        return cohort_of(spent, round_num, admitted=admitted)
 
     return num_clients, first[0], of_round
 

@@ -24,7 +24,7 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
-from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.mechanisms.base import assuming, nominal, over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round import (
@@ -43,7 +43,7 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 from .client_data import FederatedData
-from .run_digest import with_run_claim
+from .run_digest import OWN_CODE, PAIRED, VALUES
 
 
 def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
@@ -141,7 +141,12 @@ def finished_mechanism(
       own_code: as `Program.own_code`.
     """
     mechanism = make_mechanism(config.mechanism, settings)
-    mechanism = with_run_claim(mechanism, config, own_code=own_code)
+    if config.client_values != "none":
+        mechanism = assuming(mechanism, VALUES)
+    if config.paired_noise:
+        mechanism = nominal(mechanism, PAIRED)
+    elif own_code and not config.secret_noise:
+        mechanism = nominal(mechanism, OWN_CODE)
     return over_data(mechanism, from_records)
 
 

@@ -8,6 +8,7 @@ network without its last layer -> features -> the centre's last layer W_0
 """
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +18,20 @@ from fedsvp_jax import models
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
-from fedsvp_jax.core.structs import Array, Model, Weights, iota
+from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weights, iota
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program
-from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.round.local_training import TrainingRecipe
+from fedsvp_jax.round.local_training import (
+    Draws,
+    TrainingRates,
+    TrainingRecipe,
+    local_update,
+)
 from fedsvp_jax.round.state import ServerState
 
 from .trainer import Trainer
@@ -65,6 +71,34 @@ def filter_clients(trainer: Trainer, state: ServerState) -> tuple[ServerState, R
     return trainer.place(dataclasses.replace(host, admitted=admitted)), record
 
 
+@partial(jax.jit, static_argnames=("model", "recipe"))
+def _warm_up(
+    model: Model,
+    recipe: TrainingRecipe,
+    start: Weights,
+    examples: Examples,
+    learning_rate: Number,
+    key: Array,
+) -> Weights:
+    """The whole model after plain SGD on the centre's examples, in a key's order.
+
+    Args:
+      recipe: its batch size is a most, for few examples are one batch.
+      start: the weights to start from.
+      examples: the centre's, which no client holds.
+      learning_rate: step size.
+    """
+    count = len(examples.labels)
+    return local_update(
+        model,
+        dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
+        TrainingRates(learning_rate, l2_norm_clip=1.0),
+        start,
+        Rows(examples, iota(count), jnp.ones(count, bool)),
+        Draws(key),
+    )
+
+
 def judge(program: Program, start: Weights) -> Verdict:
     """The votes on all clients, with the server's model before the first round.
 
@@ -80,7 +114,7 @@ def judge(program: Program, start: Weights) -> Verdict:
             config.model, num_classes=num_classes, kernels=program.target.platform
         )
 
-    trained = pipeline.warm_up(
+    trained = _warm_up(
         build(data.num_classes),
         TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
         start,
@@ -90,7 +124,7 @@ def judge(program: Program, start: Weights) -> Verdict:
     )
     backbone = backbone_of(build, preprocessing.normalize(data.warmup.inputs[:1]))
     network = last_layer.freeze(backbone, *trained)
-    scaling, kernel = pipeline.fit_last_layer(
+    scaling, kernel = last_layer.fit_last_layer(
         network.features(data.warmup.inputs),
         data.warmup.labels,
         num_classes=data.num_classes,
