@@ -1,6 +1,7 @@
-"""report.html of one run: its result and its ε, what both rest on, how it went."""
+"""report.html of a run and of a sweep, and compare.html of several of them."""
 
 import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
@@ -9,6 +10,7 @@ from fedsvp_jax.core.files import Record, toml_beside
 
 from . import (
     contributions,
+    epsilon_page,
     headline,
     labels,
     page,
@@ -16,8 +18,10 @@ from . import (
     provenance,
     quality,
     read,
+    tables,
+    text_table,
 )
-from .curves import curves
+from .curves import compare_curves, curves
 
 _MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 
@@ -96,3 +100,79 @@ def context(run: read.RunFiles) -> Record:
         "attributes": summary.get("attributes") or [],
         "private_attribute": summary.get("private_attribute"),
     }
+
+
+def write_sweep_report(sweep_dir: str | Path) -> Path:
+    """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
+
+    Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
+    """
+    sweep = read.read_sweep(sweep_dir)
+    config, results = sweep.config, sweep.results
+    epsilon_page.write_epsilon_page(sweep_dir, epsilon_page.document(sweep))
+    rows = tables.summarize(results, sweep.cells)
+    return page.write(
+        Path(sweep_dir) / "report.html",
+        "sweep.html",
+        plots=curves(sweep),
+        data={"tables": {"table": tables.columns(rows)}},
+        rows=rows,
+        names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
+        config=config,
+        note=headline.unprotected(config),
+        cells=tables.shown_cells(rows, config),
+        finished=sweep.cells,
+        origin=provenance.record("sweep", config, results, sweep.sha256),
+    )
+
+
+def write_compare_report(folders: Sequence[str | Path], output_dir: str | Path) -> Path:
+    """Writes OUTPUT_DIR/compare.html from the folders' files alone.
+
+    Args:
+      folders: at least two folders, each of a run or of a sweep.
+      output_dir: where the page is written; created if it does not exist.
+
+    Raises:
+      ValueError: as `read.read_all`.
+    """
+    files = read.read_all(folders)
+    rows = comparison_table(files)
+    return page.write(
+        Path(output_dir) / "compare.html",
+        "compare.html",
+        plots=compare_curves(files),
+        data={
+            "tables": {"table": {name: [row[name] for row in rows] for name in rows[0]}}
+        },
+        files=files,
+        rows=rows,
+        differences=_differences(files),
+    )
+
+
+def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
+    """The rows of `tables.shown_cells`, each with its folder: all in one table."""
+    summaries = [
+        (name, row)
+        for name, result in files.items()
+        for row in tables.summarize(result.results, result.cells)
+    ]
+    configs = [result.config for result in files.values()]
+    cells = tables.shown_cells([row for _, row in summaries], *configs)
+    return [
+        {"folder": name} | row for (name, _), row in zip(summaries, cells, strict=True)
+    ]
+
+
+def _differences(files: Mapping[str, read.Files]) -> text_table.Table:
+    """The settings whose values differ, by folder."""
+    settings = {
+        name: provenance.settings_text(result.config) for name, result in files.items()
+    }
+    rows = []
+    for setting in sorted({*itertools.chain(*settings.values())}):
+        values = {name: texts.get(setting, "–") for name, texts in settings.items()}
+        if len({*values.values()}) > 1:
+            rows.append({"setting": setting} | values)
+    return rows
