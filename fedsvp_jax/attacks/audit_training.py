@@ -264,13 +264,13 @@ def training_player(
             seen = noised[0]
             if num_others:
                 silent = dataclasses.replace(data, inputs=jnp.zeros_like(data.inputs))
-                noise_of = partial(
-                    trained_update, recipe, noised_rates, silent, key=round_key
-                )
-                ids = jnp.arange(1, num_others + 1, dtype=jnp.int32)
-                seen = seen + jnp.sum(
-                    jax.vmap(lambda client_id: noise_of(client_id=client_id))(ids)
-                )
+
+                def noise_of(client_id: Array) -> Array:
+                    return trained_update(
+                        recipe, noised_rates, silent, key=round_key, client_id=client_id
+                    )
+
+                seen = seen + jnp.sum(jax.vmap(noise_of)(1 + iota(num_others)))
             if recipe.places is None:
                 silent_rates = partial(trained_update, recipe, rates, key=round_key)
                 score = score + seen - jnp.mean(jax.vmap(silent_rates)(stacked))
