@@ -73,8 +73,8 @@ def time_varying_factor(num_rounds: int, decay: Number, round_num: Array) -> Arr
       num_rounds: T. decay: θ in (0, 1]. round_num: t.
     """
     rate = _log_rate(decay)
-    rounds = jnp.arange(num_rounds, dtype=jnp.float32)
-    first = 0.5 * _log_mean_exp(-2.0 * rate * rounds)
+    scaled = -2.0 * rate * jnp.arange(num_rounds, dtype=jnp.float32)
+    first = 0.5 * _log_mean_exp(scaled)
     return jnp.exp(first + rate * jnp.float32(round_num))
 
 

@@ -84,7 +84,8 @@ class SummaryRow:
     status: dict[str, str]  # "proved" or "nominal" by method; empty without a claim
     adversary: str | None  # against whom ε spent is claimed
     relation: str | None  # the neighbouring relation that it is claimed for
-    runs: list[list[Record]]  # the rows of each seed; no column of table.csv
+    # The rows of each seed; no column of table.csv.
+    runs: list[list[Record]] = dataclasses.field(compare=False)
 
     @property
     def group(self) -> Group:
