@@ -1,20 +1,21 @@
-"""report.html of a run and of a sweep, and compare.html of several of them."""
+"""report.html of a run and of a sweep, protection.html, and compare.html of several."""
 
+import datetime
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.core.files import Record, toml_beside
+from fedsvp_jax.core.files import Record, sha256, toml_beside
 
 from . import (
     contributions,
     epsilon_page,
+    guarantees,
     headline,
     labels,
     page,
-    protection,
     provenance,
     quality,
     read,
@@ -51,7 +52,7 @@ def write_run_report(run_dir: str | Path) -> Path:
         data={"cells": cells, "context": context(run)},
         scripts=("explain.js", "cells.js") if cells else (),
         run=run,
-        public=protection.write_protection_page(run, folder),
+        public=_write_protection_page(run, folder),
         spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
@@ -100,6 +101,43 @@ def context(run: read.RunFiles) -> Record:
         "attributes": summary.get("attributes") or [],
         "private_attribute": summary.get("private_attribute"),
     }
+
+
+def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
+    """Writes FOLDER/protection.html; none for a run that claims no ε or goes on.
+
+    What the run promises, for those who answer for the records. The page
+    holds nothing but what may be published (docs/privacy.md): settings, guarantees,
+    the score with noise of its own, and the hash of the model. Hashes of config.json
+    and of other files stay out, since who knows all records but one could confirm a
+    guess by them.
+
+    The parts of the differential privacy pyramid are those of NIST SP 800-226 (March
+    2025). Parts that this program cannot know are marked as open.
+    """
+    summary, config = run.summary, run.config
+    claim = guarantees.main(summary)
+    path = folder / "protection.html"
+    if run.unfinished is not None or claim is None:
+        path.unlink(missing_ok=True)  # an earlier run's
+        return None
+    written = (folder / "summary.json").stat().st_mtime
+    hashes = [("final parameters", summary["params_sha256"])]
+    schema = folder / "schema.toml"
+    if claim["status"] == "proved" and schema.is_file():
+        hashes.append(("schema.toml, which the sites declared", sha256(schema)))
+    return page.write(
+        path,
+        "protection.html",
+        claim=claim,
+        others=guarantees.beside(folder, config),
+        config=config,
+        ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
+        hashes=hashes,
+        summary=summary,
+        test_right=guarantees.right_about_test(summary),
+        exact=headline.privacy(summary),
+    )
 
 
 def write_sweep_report(sweep_dir: str | Path) -> Path:
