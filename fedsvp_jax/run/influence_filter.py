@@ -115,7 +115,7 @@ def judge(program: Program, start: Weights) -> Verdict:
         )
 
     trained = _warm_up(
-        build(data.num_classes),
+        program.model,
         TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
         start,
         data.warmup,
