@@ -22,7 +22,7 @@ from absl import flags
 
 from fedsvp_jax import report
 from fedsvp_jax.report import read, text_table
-from fedsvp_jax.report.compare_page import comparison_table
+from fedsvp_jax.report.reports import comparison_table
 from fedsvp_jax.run import plugin
 
 from . import command, printed

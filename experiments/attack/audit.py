@@ -62,6 +62,7 @@ the work is a case.
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from functools import partial
 
 from absl import flags
@@ -70,9 +71,10 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.student import holm_adjusted
 
 from .. import printed
-from . import audit_play, audit_results
+from . import audit_play
 from .audit_cases import Case, cases_of
 from .work import Work
 
@@ -92,6 +94,32 @@ def audited_cases(names: list[str], config: ResolvedConfig) -> list[Case]:
     return [case for name in names for case in cases_of(name, config)]
 
 
+def with_verdicts(rows: Sequence[Record]) -> list[Record]:
+    """The rows of one seed with the claims that Holm's test rejects, and a verdict.
+
+    The family is every claim of every row: with a probability of 95 % no true claim is
+    among the rejected.
+    """
+    p_values = [p for row in rows for p in row["p_values"].values()]
+    rejected = iter(holm_adjusted(p_values) <= 0.05)
+    with_status = []
+    for row in rows:
+        beaten = [name for name in row["p_values"] if next(rejected)]
+        refuted = "VIOLATED" if row["claimed"] else "no claim"
+        with_status.append(
+            row | {"beaten": beaten, "status": refuted if beaten else "holds"}
+        )
+    return with_status
+
+
+def over_seeds(by_seed: Sequence[Sequence[Record]]) -> list[Record]:
+    """The first seed's rows, each with the number of seeds in which it is VIOLATED."""
+    return [
+        same_row[0] | {"violated_in": sum(r["status"] == "VIOLATED" for r in same_row)}
+        for same_row in zip(*by_seed, strict=True)
+    ]
+
+
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
     require_auditor()  # before hours of games, not after them
@@ -106,10 +134,10 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     def finish(rows_by_case: Record, _: pathlib.Path) -> Record:
         by_seed = [
-            audit_results.with_verdicts([row for part in rows for row in part])
+            with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
-        rows = audit_results.over_seeds(by_seed)
+        rows = over_seeds(by_seed)
         printed.print_rows("attack_audit.txt", rows, num_seeds=values.audit_seeds)
         return {"trials": trials, "seeds": [*seeds], "rows": rows}
 

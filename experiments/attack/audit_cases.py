@@ -1,5 +1,6 @@
 """Which mechanisms, sensitivities and pairs of worlds are audited."""
 
+import contextlib
 import dataclasses
 from typing import NamedTuple
 
@@ -71,16 +72,13 @@ def cases_of(mechanism: str, config: ResolvedConfig) -> list[Case]:
     ]
     if instance.init(1).clients:  # its clip varies, so there is no granted bound
         cases[0] = Case(mechanism, "update_clip", "replace_one", "past norm", wide=True)
-    cases = [case._replace(changes={**common, **case.changes}) for case in cases]
-    return [case for case in cases if _is_supported(case, config)]
-
-
-def _is_supported(case: Case, config: ResolvedConfig) -> bool:
-    try:
-        case_mechanism(case, config)
-    except ValueError:
-        return False
-    return True
+    supported = []
+    for case in cases:
+        case = case._replace(changes={**common, **case.changes})
+        with contextlib.suppress(ValueError):  # the mechanism refuses it
+            case_mechanism(case, config)
+            supported.append(case)
+    return supported
 
 
 def case_mechanism(

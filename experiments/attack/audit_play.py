@@ -4,9 +4,12 @@ The games of a case are compiled once and played with every seed's key.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
+
+import jax
+import numpy as np
 
 from fedsvp_jax.accounting import Account, Participation, Plan, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
@@ -20,9 +23,7 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, subsampling
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
-from . import audit_claims
 from .audit_cases import Case, case_mechanism
-from .audit_claims import Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
 _NARROW = 8  # numbers in any other upload
@@ -31,6 +32,11 @@ _PRESENT = 2  # clients in a partial cohort
 _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
 _BATCHES = 40  # so many times a secret batch's records the client has
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
+
+ACCOUNTINGS = ("basic", "rdp", "pld")
+
+# Round, from 0 -> accounting -> ε, and `basic_delta`, the δ of basic composition.
+Claims = dict[int, dict[str, float]]
 
 
 class Setting(NamedTuple):
@@ -113,7 +119,15 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     )
     promise = None
     if case.promised:
-        promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
+        # Half of the uploads keep it, and one more would break it.
+        uploads = max(1, config.num_rounds // 2)
+        precision = uploads / float(mechanism.least_multiplier) ** 2
+        exact = composed_epsilon("gdp", precision, config.target_delta)
+        promise = PromiseSettings(
+            target_delta=config.target_delta,
+            total_epsilon=exact * 1.001,
+            total_accounting="pld",
+        )
         plan = Plan(Account.of(mechanism, part(Participation, settings), promise))
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
@@ -121,7 +135,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     else:
         play = audit.upload_player(mechanism, settings, game, setting.num_games)
     claims = partial(
-        audit_claims.of_uploads,
+        claims_of_uploads,
         mechanism,
         settings,
         present=present,
@@ -131,6 +145,65 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         promised=promise.total_epsilon if promise else None,
     )
     return Prepared(play, claims, mechanism.claim.proved and case.claimed)
+
+
+def claims_of_uploads(
+    mechanism: Mechanism,
+    settings: MechanismConfig,
+    scores: audit.Scores,
+    present: int,
+    target_delta: float,
+    pooled: bool = False,
+    weights: Sequence[float] | None = None,
+    promised: float | None = None,
+) -> Claims:
+    """The claims after the first and the last round; the larger of two worlds'.
+
+    Args:
+      mechanism: whose claim it is. Where it is about the average, its view is that of
+        an observer who sees the average of a whole cohort.
+      settings: of the mechanism.
+      scores: with the noise that was applied in every round, if any.
+      present: K′, how many of the cohort's K clients took part.
+      target_delta: δ of RDP and PLD.
+      pooled: whether the claim is the one against colluders who know their own noise.
+      weights: of a cohort in whose average an observer sees the uploads; equal ones,
+        where the claim is about the average.
+      promised: the ε of a promise, which is one more claim.
+    """
+    central = mechanism.claim.central
+    if weights is not None:
+        planned = present = len(weights)
+    else:
+        planned = settings.cohort_size if central else 1
+    shares = weights or ([1 / present] * planned if central else None)
+    view = "colluders" if pooled else "observer" if shares else "server"
+    participation = Participation(num_clients=planned, colluders=settings.colluders)
+    worlds = [Account.of(mechanism, participation)] * 2
+    claims = {}
+    for number, uploaded in enumerate(scores.uploaded):
+        ids = np.where(
+            uploaded & (np.arange(planned) < present), np.arange(planned), -1
+        )
+        for world, account in enumerate(worlds):
+            info = jax.tree.map(
+                lambda leaf, w=world, t=number: np.repeat(leaf[w, t], planned),
+                scores.infos,
+            )
+            worlds[world] = account.record(ids, info, shares)
+        if number not in (0, len(scores.uploaded) - 1):
+            continue
+        claims[number] = {
+            method: max(
+                account.epsilon_spent(method, delta=target_delta, view=view)
+                for account in worlds
+            )
+            for method in ACCOUNTINGS
+        }
+        claims[number]["basic_delta"] = max(account.delta_spent() for account in worlds)
+        if promised is not None:
+            claims[number]["promise"] = promised
+    return claims
 
 
 def _training_player(
@@ -199,20 +272,6 @@ def _updates(
         "ratio": (clip, clip),
         "past norm": (clip, clip / 100),
     }.get(case.worlds, longer_than_the_clip)
-
-
-def promise_of(
-    config: ResolvedConfig, mechanism: Mechanism, uploads: int
-) -> PromiseSettings:
-    """A promise that so many uploads keep and one more would break."""
-    exact = composed_epsilon(
-        "gdp", uploads / float(mechanism.least_multiplier) ** 2, config.target_delta
-    )
-    return PromiseSettings(
-        target_delta=config.target_delta,
-        total_epsilon=exact * 1.001,
-        total_accounting="pld",
-    )
 
 
 def rows_of(

@@ -51,6 +51,7 @@ from fedsvp_jax.core.structs import (
     Params,
     Rows,
     Weights,
+    cross_entropy,
 )
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
@@ -106,8 +107,7 @@ class Victim(NamedTuple):
     """The server's knowledge, and the images that it wants."""
 
     model: Model
-    params: Params
-    stats: Params
+    weights: Weights
     examples: Examples  # (V, ...): one image per client
     data: Dataset
 
@@ -125,17 +125,17 @@ def upload(
         victim.model,
         TrainingRecipe(batch_size=1, local_epochs=1, gradient=gradient),
         client_work.with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
-        Weights(victim.params, victim.stats),
+        victim.weights,
         Rows(victim.examples, row[None], jnp.ones((1,), bool)),
         at,
     )
     noised, _, info = client_work.add_noise(
         mechanism,
-        jax.tree.map(jnp.subtract, trained.params, victim.params),
+        optax.tree.sub(trained.params, victim.weights.params),
         mechanism.init(1).of(0),
         num_examples=jnp.int32(1),
         ratio=ratio,
-        params=victim.params,
+        params=victim.weights.params,
         at=at,
     )
     return noised, info
@@ -157,17 +157,14 @@ def attack(
     """
     seen = jax.tree.map(lambda leaf: -leaf / config.learning_rate, noised)
     label = inversion.inferred_label(seen, victim.data.num_classes)
+    params, stats = victim.weights
 
     def gradient_of(images: Array) -> Params:
         def loss(params: Params) -> Array:
-            logits, _ = victim.model.apply(
-                params, victim.stats, images, train=True, key=None
-            )
-            return optax.softmax_cross_entropy_with_integer_labels(
-                logits, label[None]
-            ).mean()
+            logits, _ = victim.model.apply(params, stats, images, train=True, key=None)
+            return cross_entropy(logits, label[None]).mean()
 
-        gradient = jax.grad(loss)(victim.params)
+        gradient = jax.grad(loss)(params)
         return noise.clip_by_l2_norm(gradient, config.l2_norm_clip)[0]
 
     best = inversion.invert(
@@ -197,11 +194,11 @@ def attack_defence(
     )
     lengths = []
     for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True):
-        noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
+        noise_norm = tree.l2_norm(optax.tree.sub(noised, clean))
         lengths.append(float(noise_norm / tree.l2_norm(clean)))
     info = uploads[0][1]
     mechanism = over_data(mechanism_of(defence), victim.data.from_records)
-    nominal = STATS_LEAVE if jax.tree.leaves(victim.stats) else ""
+    nominal = STATS_LEAVE if jax.tree.leaves(victim.weights.stats) else ""
     account = Account.of(mechanism, Participation(nominal=nominal))
     claim = upload_claims.claim_of_upload(account, info.epsilon, info.delta)
     rows = []
@@ -256,11 +253,11 @@ def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
         data.train_inputs[rows], data.train_labels[rows]
     )
     model = models.make_model(config.model, num_classes=data.num_classes)
-    params, stats = model.init(
+    weights = model.init(
         prng.stream_key(root, prng.Stream.INIT),
         preprocessing.normalize(examples.inputs[:1]),
     )
-    return Victim(model, params, stats, examples, data)
+    return Victim(model, Weights(*weights), examples, data)
 
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:

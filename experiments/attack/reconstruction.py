@@ -26,9 +26,15 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.attacks import classifier, curious_clients
+from fedsvp_jax.attacks import curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
-from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
+from fedsvp_jax.attacks.scores import (
+    Examiner,
+    Judge,
+    evenly,
+    make_examiner,
+    train_classifier,
+)
 from fedsvp_jax.config import ResolvedConfig, resolve
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.structs import Array
@@ -69,8 +75,8 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     del settings["mechanism"]
 
     @functools.cache
-    def judge() -> classifier.Judge:
-        return classifier.train_classifier(
+    def judge() -> Judge:
+        return train_classifier(
             dataset, seed=config.seed, steps=values.classifier_steps
         )
 

@@ -56,7 +56,7 @@ def main(_: list[str]) -> None:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(cpu.threads()))  # as `train`
     for name in names:
-        for index in range(max(1, len(workloads.of_name(name)))):
+        for index in range(len(workloads.of_name(name))):
             row = workloads.in_new_process(
                 measure.measure, name, index, values.device, values.rounds
             )

@@ -40,7 +40,7 @@ def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
         (device, name, index)
         for device in devices
         for name in works
-        for index in range(max(1, len(workloads.of_name(name))))
+        for index in range(len(workloads.of_name(name)))
     ]
 
 

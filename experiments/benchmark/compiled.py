@@ -192,12 +192,12 @@ def row(device_name: str, name: str, index: int) -> Record:
     SWEEP is W2 with 25 seeds. Where a loop's turns are data, cycles, kernels and bytes
     are too few, and no share of the limit is given.
     """
-    device, is_sweep = DEVICES[device_name], name == workloads.SWEEP
+    device = DEVICES[device_name]
     trainer = measure.make_trainer(
-        workloads.of_name("W2" if is_sweep else name)[index],
+        workloads.of_name(name)[index],
         Placement(rounds_per_call=2),  # one alone has no loop
         target=target.named_target(device.platform, device.memory),
-        num_seeds=25 if is_sweep else 1,
+        num_seeds=25 if name == workloads.SWEEP else 1,
     )
     start = time.perf_counter()
     program = compiled(trainer, device)

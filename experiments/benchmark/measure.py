@@ -1,21 +1,20 @@
 """Times one row of the benchmark."""
 
 import dataclasses
-import itertools
 import resource
 import statistics
 import time
 import timeit
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation import build, loading
-from fedsvp_jax.round.state import ServerState
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
@@ -58,32 +57,25 @@ def make_trainer(
     return Trainer(build(configs, data, target=target), placement=placement)
 
 
-def calls(trainer: Trainer, state: ServerState) -> Iterator[float]:
-    """Runs one compiled call after another; yields the seconds per round of each."""
-    rounds = trainer.placement.rounds_per_call
-    for done in itertools.count(0, rounds):
-        start = time.perf_counter()
-        state, _ = jax.block_until_ready(trainer.advance(state, done, rounds))
-        yield (time.perf_counter() - start) / rounds
-
-
 def timed(trainer: Trainer, samples: int) -> dict[str, float]:
     """The keys of a row that come from the clock.
 
     The first call compiles. `compile_seconds` is the time of the initial state and of
     the first call, less the median time of a call.
     """
-    start = time.perf_counter()
-    run = calls(trainer, trainer.initial_state())
-    next(run)
-    first = time.perf_counter() - start
-    times = list(itertools.islice(run, samples))
+    rounds = trainer.placement.rounds_per_call
+    start, ends = time.perf_counter(), []
+    state = trainer.initial_state()
+    for call in range(1 + samples):
+        state, _ = jax.block_until_ready(trainer.advance(state, call * rounds, rounds))
+        ends.append(time.perf_counter())
+    times = (np.diff(ends) / rounds).tolist()
     median = statistics.median(times)
     return {
         "seconds_per_round_median": median,
         "seconds_per_round_min": min(times),
         "seconds_per_round_max": max(times),
-        "compile_seconds": first - median * trainer.placement.rounds_per_call,
+        "compile_seconds": ends[0] - start - median * rounds,
         "peak_mb": peak_mb(),
     }
 

@@ -2,8 +2,8 @@
 
 Their sizes are those of the scripts that time the other libraries. Pixels are uniform
 uint8 and labels uniform, drawn by `np.random.default_rng(0)`: time does not depend on
-what is learned. Every client holds exactly `Task.train` training images and
-`Task.validation` more, which only privacy estimation reads.
+what is learned. Every client holds exactly `Workload.train` training images and
+`Workload.validation` more, which only privacy estimation reads.
 """
 
 import dataclasses
@@ -17,25 +17,11 @@ import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.files import Record, toml_beside
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.data.dataset import Column, Dataset
 
 ATTRIBUTE = "attribute"  # the column whose values are the attributes
 _FILE = toml_beside(__file__, "workloads.toml")
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A model and the clients' data."""
-
-    model: str
-    side: int  # images are (side, side, channels)
-    channels: int
-    classes: int
-    clients: int
-    train: int  # training images per client
-    validation: int  # validation images per client
-    batch: int
-    epochs: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +30,10 @@ class Workload:
 
     Attributes:
       name: its name in --works.
-      task: model and data.
+      side, channels, num_classes: of images (side, side, channels).
+      train, validation: images of each client.
+      model, num_clients, batch_size, local_epochs: settings of the same names, as are
+        those that follow but for the calls and samples.
       mechanism: `none`, `dp_fedavg`, or `fedsva`, which estimates privacy.
       num_attributes: N; 1 if nothing is estimated.
       shapley: how the Shapley values are estimated; additive without a correction.
@@ -57,7 +46,15 @@ class Workload:
     """
 
     name: str
-    task: Task
+    model: str
+    side: int
+    channels: int
+    num_classes: int
+    num_clients: int
+    train: int
+    validation: int
+    batch_size: int
+    local_epochs: int
     mechanism: str = "none"
     num_attributes: int = 1
     shapley: str = "exact"
@@ -83,7 +80,7 @@ def _rows(fedavg: Workload) -> list[Workload]:
         return [fedavg]
     fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
     games = [(n, "exact") for n in range(2, 6)]
-    games += [(n, "additive") for n in (5, 16) if n <= fedavg.task.train]
+    games += [(n, "additive") for n in (5, 16) if n <= fedavg.train]
     estimated = dataclasses.replace(fedavg, mechanism="fedsva")
     return [
         fedavg,
@@ -101,13 +98,11 @@ NAMES = (*_FILE["workloads"], SWEEP)
 def of_name(name: str) -> list[Workload]:
     """The workloads of a name: several if it measures privacy estimation, else one.
 
-    None of the sweep.
+    W2 stands for the sweep.
     """
-    if name == SWEEP:
-        return []
-    settings = _FILE["workloads"][name]
-    task = Task(**_FILE["tasks"][settings["task"]])
-    return _rows(Workload(**settings | {"name": name, "task": task}))
+    settings = dict(_FILE["workloads"]["W2" if name == SWEEP else name])
+    task = _FILE["tasks"][settings.pop("task")]
+    return _rows(Workload(name=name, **task | settings))
 
 
 def make_dataset(workload: Workload) -> Dataset:
@@ -117,13 +112,13 @@ def make_dataset(workload: Workload) -> Dataset:
     validation keeps every attribute's share, so a client's training images are divided
     among the attributes as evenly as possible.
     """
-    task = workload.task
-    per_client = task.train + task.validation
+    per_client = workload.train + workload.validation
     rng = np.random.default_rng(0)
-    shape = (task.clients * per_client, task.side, task.side, task.channels)
+    clients, side = workload.num_clients, workload.side
+    shape = (clients * per_client, side, side, workload.channels)
     images = rng.integers(0, 256, shape, np.uint8)
-    labels = rng.integers(0, task.classes, shape[0]).astype(np.int32)
-    attributes = np.tile(np.arange(per_client) % workload.num_attributes, task.clients)
+    labels = rng.integers(0, workload.num_classes, shape[0]).astype(np.int32)
+    attributes = np.tile(np.arange(per_client) % workload.num_attributes, clients)
     names = tuple(f"part {index}" for index in range(workload.num_attributes))
     return Dataset(
         name=workload.name,
@@ -131,8 +126,8 @@ def make_dataset(workload: Workload) -> Dataset:
         train_labels=labels,
         test_inputs=images[:1],
         test_labels=labels[:1],
-        num_classes=task.classes,
-        train_writers=np.repeat(np.arange(task.clients, dtype=np.int32), per_client),
+        num_classes=workload.num_classes,
+        train_writers=np.repeat(np.arange(clients, dtype=np.int32), per_client),
         columns={ATTRIBUTE: Column(attributes.astype(np.int32), names)},
     )
 
@@ -143,18 +138,14 @@ def make_config(workload: Workload) -> ResolvedConfig:
     `iid` gives all clients as many examples. The coalitions need `by_writer`, which
     also gives all clients as many examples of each attribute.
     """
-    task = workload.task
     return resolve(
-        ExperimentConfig(
+        part(
+            ExperimentConfig,
+            workload,
             **_FILE["settings"],
-            model=task.model,
-            **{name: getattr(workload, name) for name in _FILE["of_workloads"]},
             attributes=f"column:{ATTRIBUTE}",
-            num_clients=task.clients,
-            local_epochs=task.epochs,
-            batch_size=task.batch,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
-            train_fraction=task.train / (task.train + task.validation),
+            train_fraction=workload.train / (workload.train + workload.validation),
         )
     )
 

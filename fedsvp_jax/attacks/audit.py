@@ -31,8 +31,6 @@ from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
 
-from . import audit_releases
-
 _SIDE_BY_SIDE = 500  # games that run at the same time
 _NO_COST = np.zeros((), np.int32)
 _UNLIMITED = Allowance(_NO_COST[None], _NO_COST, _NO_COST)
@@ -114,25 +112,79 @@ def _cohorts(
     num_clients = settings.num_clients if cyclic else size
     everybody = jnp.ones(num_clients, bool)
 
-    def cohort_of(spent: Array, round_num: Array | int, admitted: Array) -> Array:
-        return cohort.cohort_of_round(
-            prng.root_key(0),
-            game.allowance,
-            spent,
-            round_num,
-            cohort_size=size,
-            cohorts=settings.cohorts,
-            admitted=admitted,
-        )
-
-    first = cohort_of(jnp.zeros(num_clients, jnp.int32), 0, everybody)
+    cohort_of = partial(
+        cohort.cohort_of_round,
+        prng.root_key(0),
+        game.allowance,
+        cohort_size=size,
+        cohorts=settings.cohorts,
+    )
+    first = cohort_of(jnp.zeros(num_clients, jnp.int32), 0)
     thinned = everybody.at[first[game.admitted or size :]].set(False)
 
     def of_round(spent: Array, round_num: Array | int) -> Array:
         is_first_turn = round_num < num_clients // size
-        return cohort_of(spent, round_num, jnp.where(is_first_turn, everybody, thinned))
+        admitted = jnp.where(is_first_turn, everybody, thinned)
+        return cohort_of(spent, round_num, admitted=admitted)
 
     return num_clients, first[0], of_round
+
+
+def release_log_ratio(released: Array, ratios: Array, config: MechanismConfig) -> Array:
+    """ln P(released | R in world "in") − ln P(released | R in world "out"), () float32.
+
+    With ε the budget of the release:
+
+        laplace              clip(R + Laplace(1/ε), 0, 1): the density inside (0, 1),
+                             the mass of the tail at 0 and at 1
+        randomized_response  1 with probability 1/(1 + e^ε) + R·(e^ε − 1)/(e^ε + 1)
+
+    Args:
+      released: () what the adversary sees.
+      ratios: (2,) R in the worlds (in, out), in [0, 1].
+      config: `contribution_release` is one of the two.
+    """
+    epsilon = jnp.float32(config.release_epsilon)
+    if config.contribution_release == "laplace":
+        # The tails at 0 and 1 begin at a distance R and 1 − R, as the density does
+        # that far away: one formula is right for all three.
+        logs = -epsilon * jnp.abs(released - ratios)
+    else:
+        odds = jnp.exp(epsilon)
+        chance = (1.0 + ratios * (odds - 1.0)) / (1.0 + odds)
+        logs = jnp.log(jnp.where(released > 0.5, chance, 1.0 - chance))
+    return logs[0] - logs[1]
+
+
+def clip_log_ratio(
+    before: Array,
+    after: Array,
+    config: MechanismConfig,
+    *,
+    clipped: Array,
+    others_clipped: Array,
+) -> Array:
+    """The log likelihood ratio, (), of an adaptive clip, seen before and after a round.
+
+    The clip S′ = S·exp(−η(b̃ − γ)) reveals the noised count b̃·K of clients that were not
+    clipped, a Gaussian of std σ_b around the true count.
+
+    Args:
+      before, after: () S and S′.
+      config: of dp_fedavg with `adaptive_clip`.
+      clipped: (2,) whether the client was clipped in the worlds (in, out).
+      others_clipped: (K − 1,) whether the others were.
+
+    Source: Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1.
+    """
+    settings = config.settings
+    share = (
+        settings.clip_quantile - jnp.log(after / before) / settings.clip_learning_rate
+    )
+    count = share * (1.0 + len(others_clipped))
+    expected = 1.0 - clipped + jnp.sum(1.0 - others_clipped)
+    logs = -0.5 * jnp.square((count - expected) / settings.count_noise_std)
+    return logs[0] - logs[1]
 
 
 def _transcript(
@@ -169,7 +221,7 @@ def _transcript(
         ratios = jnp.asarray(game.ratios, jnp.float32)
         if is_released:
             released = client_work.released_ratio(ratios[world], settings, at(canary))
-            other_score += audit_releases.log_ratio(released, ratios, settings)
+            other_score += release_log_ratio(released, ratios, settings)
             ratios = jnp.broadcast_to(released, (2,))
 
         def release(
@@ -214,7 +266,7 @@ def _transcript(
             )
             seen = average * len(factors)
             if getattr(own_settings, "adaptive_clip", False):
-                other_score += audit_releases.clip_log_ratio(
+                other_score += clip_log_ratio(
                     other.shared["clip"],
                     after.shared["clip"],
                     settings,

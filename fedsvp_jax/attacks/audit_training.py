@@ -33,7 +33,7 @@ from .audit import Player, Transcript, make_player
 _OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
 
 
-def pushed_model(dimension: int) -> Model:
+def pushed_model() -> Model:
     """A model with a linear loss: gradient descent moves the weights w along each x.
 
     A record x of class 0 has the logits (w·x - 1e6, 0). Their cross-entropy is
@@ -42,7 +42,7 @@ def pushed_model(dimension: int) -> Model:
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
         del key, example
-        return {"w": jnp.zeros(dimension, jnp.float32)}, {}
+        return {"w": jnp.zeros(2, jnp.float32)}, {}
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
@@ -105,7 +105,7 @@ def trained_update(
       mask: (n,) bool: the examples that are trained on.
     """
     count = len(data.labels)
-    model = pushed_model(2)
+    model = pushed_model()
     start = Weights(*model.init(key, data.inputs[:1]))
     every = iota(count)
     rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
@@ -156,7 +156,7 @@ def private_record_updates(
     push = 2.0 * max(recipe.batch_size * float(rates.l2_norm_clip), query.private_clip)
     worlds = neighbours(count, 1, push, left_out=left_out)
     is_private = jnp.arange(count) < num_private
-    model = pushed_model(2)
+    model = pushed_model()
 
     def update_of(data: Examples) -> Array:
         data = dataclasses.replace(data, attributes=is_private.astype(jnp.int32))
@@ -264,13 +264,13 @@ def training_player(
             seen = noised[0]
             if num_others:
                 silent = dataclasses.replace(data, inputs=jnp.zeros_like(data.inputs))
-                noise_of = partial(
-                    trained_update, recipe, noised_rates, silent, key=round_key
-                )
-                ids = jnp.arange(1, num_others + 1, dtype=jnp.int32)
-                seen = seen + jnp.sum(
-                    jax.vmap(lambda client_id: noise_of(client_id=client_id))(ids)
-                )
+
+                def noise_of(client_id: Array) -> Array:
+                    return trained_update(
+                        recipe, noised_rates, silent, key=round_key, client_id=client_id
+                    )
+
+                seen = seen + jnp.sum(jax.vmap(noise_of)(1 + iota(num_others)))
             if recipe.places is None:
                 silent_rates = partial(trained_update, recipe, rates, key=round_key)
                 score = score + seen - jnp.mean(jax.vmap(silent_rates)(stacked))

@@ -56,7 +56,8 @@ class Generator(nn.Module):
         )
         x = x.reshape(-1, height // _STEP, width // _STEP, first)
         for features in (second, depth):
-            x = nn.relu(_pixel_norm(x))
+            # The mean square of a pixel's channels is 1 (Karras et al. 2018).
+            x = nn.relu(nn.RMSNorm(epsilon=1e-8, use_scale=False)(x))
             x = _doubled(_Biased(4 * features, 3)(x))
         return jnp.tanh(x)
 
@@ -103,8 +104,3 @@ def _doubled(x: Array) -> Array:
     count, height, width, depth = x.shape
     x = x.reshape(count, height, width, 2, 2, depth // 4).transpose(0, 1, 3, 2, 4, 5)
     return x.reshape(count, 2 * height, 2 * width, depth // 4)
-
-
-def _pixel_norm(x: Array) -> Array:
-    """Scales the channels of each pixel to a mean square of 1 (Karras et al. 2018)."""
-    return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-8)

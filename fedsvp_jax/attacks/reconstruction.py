@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Model, Params, Split
+from fedsvp_jax.core.structs import Array, Model, Params, Split, cross_entropy
 from fedsvp_jax.data import preprocessing
 
 from .adam import updated
@@ -118,11 +118,6 @@ def attack_round(
     generator = plan.generator()
     judge: Any = Discriminator()
 
-    def believed(images: Array, labels: Array) -> Array:
-        logits, _ = model.apply(params, stats, images, train=False, key=None)
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-        return jnp.mean(losses)
-
     def train_attacker(
         state: AttackerState, client: Array, rows: Array, count: Array
     ) -> AttackerState:
@@ -153,7 +148,9 @@ def attack_round(
                 realism = jnp.mean(
                     jax.nn.softplus(-judge.apply(state.discriminator, images))
                 )
-                return realism + believed(_transformed(images, transform_key), labels)
+                shifted = _transformed(images, transform_key)
+                logits, _ = model.apply(params, stats, shifted, train=False, key=None)
+                return realism + jnp.mean(cross_entropy(logits, labels))
 
             gradients = (
                 *pull(jax.grad(generator_loss)(generated)),

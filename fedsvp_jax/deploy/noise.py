@@ -50,7 +50,7 @@ class Secret:
         return None
 
     def training_key(self, round_num: int) -> Array:
-        """The key of a round's local training, as `round.client` takes it.
+        """The key of a round's local training, as `client_round` takes it.
 
         What it decides (order of batches, dropout, random coalitions) hides nothing, so
         64 secret bits are enough where noise draws all of its bits from the system.

@@ -24,13 +24,12 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
-from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.mechanisms.base import assuming, nominal, over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round import (
     client_values,
     client_work,
-    cohort,
     local_training,
     private_query,
     private_query_work,
@@ -44,7 +43,7 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 from .client_data import FederatedData
-from .run_digest import with_run_claim
+from .run_digest import OWN_CODE, PAIRED, VALUES
 
 
 def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
@@ -142,7 +141,12 @@ def finished_mechanism(
       own_code: as `Program.own_code`.
     """
     mechanism = make_mechanism(config.mechanism, settings)
-    mechanism = with_run_claim(mechanism, config, own_code=own_code)
+    if config.client_values != "none":
+        mechanism = assuming(mechanism, VALUES)
+    if config.paired_noise:
+        mechanism = nominal(mechanism, PAIRED)
+    elif own_code and not config.secret_noise:
+        mechanism = nominal(mechanism, OWN_CODE)
     return over_data(mechanism, from_records)
 
 
@@ -260,7 +264,7 @@ def make_plan(
     recipe = part(
         local_training.TrainingRecipe,
         config,
-        batch_size=min(config.batch_size, data.split.train.shape[-1]),
+        batch_size=mechanism_config.batch_size,
         gradient=step_gradient(config),
         places=poisson_places(mechanism_config),
         proximal=config.proximal_mu > 0,
@@ -301,9 +305,6 @@ def make_plan(
     return part(
         RoundPlan,
         config,
-        choose_cohort=cohort.drawn_in_program
-        if data.reader is None
-        else cohort.drawn_by_host,
         work=work,
         aggregator=aggregator,
         hooks=tuple(hooks),

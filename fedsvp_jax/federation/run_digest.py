@@ -24,7 +24,6 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.common_settings import EvaluationSettings, ExecutionSettings
 from fedsvp_jax.core.prng import Digest
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
-from fedsvp_jax.mechanisms.base import assuming, nominal
 from fedsvp_jax.shapley.values import ClientValueSettings
 
 PAIRED = (
@@ -91,20 +90,3 @@ def run_digest(
     text = json.dumps([numbers, fingerprint], sort_keys=True)
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
-
-
-def with_run_claim(
-    mechanism: Mechanism, config: ResolvedConfig, *, own_code: bool
-) -> Mechanism:
-    """The mechanism with the claim that is left to it in a run of these settings.
-
-    Args:
-      own_code: as `Program.own_code`.
-    """
-    if config.client_values != "none":
-        mechanism = assuming(mechanism, VALUES)
-    if config.paired_noise:
-        return nominal(mechanism, PAIRED)
-    if own_code and not config.secret_noise:
-        return nominal(mechanism, OWN_CODE)
-    return mechanism

@@ -99,3 +99,40 @@ def descend(
         return w - learning_rate * jax.grad(loss)(w)
 
     return jax.lax.fori_loop(0, num_epochs, step, kernel)
+
+
+@partial(jax.jit, static_argnames=("num_classes", "num_epochs"))
+def fit_last_layer(
+    raw: Array,
+    labels: Array,
+    *,
+    num_classes: int,
+    num_epochs: int,
+    learning_rate: float,
+) -> tuple[Scaling, Array]:
+    """The scaling of the centre's features, and W_0 (C, d) trained on these.
+
+    Both are sent to every participant in addition to the backbone. W_0 starts at 0.
+
+    W_0 should take few steps. Trained to the end on a hundred examples it is
+    overconfident; a batch of random labels makes it less so, and thereby lowers the
+    testers' losses just as a clean batch does.
+
+    Args:
+      raw: (w, d) features of the centre's examples, not scaled.
+      labels: (w,) int32.
+      num_classes: C.
+      num_epochs: steps, each on all examples.
+      learning_rate: step size.
+    """
+    scaling = fit_scaling(raw)
+    x = scaled(scaling, raw)
+    kernel = descend(
+        jnp.zeros((num_classes, x.shape[1]), jnp.float32),
+        x,
+        labels,
+        jnp.ones(labels.shape, jnp.float32),
+        num_epochs=num_epochs,
+        learning_rate=learning_rate,
+    )
+    return scaling, kernel

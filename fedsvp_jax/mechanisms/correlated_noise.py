@@ -29,13 +29,10 @@ def band_coefficients(num_bands: int) -> np.ndarray:
 
 def inverse_coefficients(num_bands: int, num_rounds: int) -> np.ndarray:
     """(T,) g with y_t = Σ_{i ≤ t} g_{t-i} Z_i: of the power series 1/(Σ_j c_j x^j)."""
-    c = band_coefficients(num_bands)
-    g = np.zeros(num_rounds)
-    g[0] = 1.0
-    for t in range(1, num_rounds):
-        terms = min(t, num_bands - 1)
-        g[t] = -np.dot(c[1 : terms + 1], g[t - terms : t][::-1])
-    return g
+    from scipy import signal
+
+    impulse = np.arange(num_rounds) == 0
+    return np.asarray(signal.lfilter([1.0], band_coefficients(num_bands), impulse))
 
 
 def round_noise(

@@ -49,10 +49,6 @@ class DpaSettings(Settings):
     )
 
 
-def _rounds(num_rounds: int) -> Array:
-    return jnp.arange(num_rounds, dtype=jnp.float32)
-
-
 def _log_rate(rate: Number) -> Array:
     """ln(rate), () float32. A number's is taken in float64: near 1, float32 has lost
     the digits already (ln .995 would be off by 6e-6)."""
@@ -77,7 +73,8 @@ def time_varying_factor(num_rounds: int, decay: Number, round_num: Array) -> Arr
       num_rounds: T. decay: θ in (0, 1]. round_num: t.
     """
     rate = _log_rate(decay)
-    first = 0.5 * _log_mean_exp(-2.0 * rate * _rounds(num_rounds))
+    scaled = -2.0 * rate * jnp.arange(num_rounds, dtype=jnp.float32)
+    first = 0.5 * _log_mean_exp(scaled)
     return jnp.exp(first + rate * jnp.float32(round_num))
 
 
@@ -96,7 +93,8 @@ def dpa_factor(num_rounds: int, contraction: Number, round_num: Array) -> Array:
     def log_weight(t: Array) -> Array:
         return rate * (float(num_rounds) - 1.0 - t)
 
-    mean = _log_mean_exp(0.5 * log_weight(_rounds(num_rounds)))
+    rounds = jnp.arange(num_rounds, dtype=jnp.float32)
+    mean = _log_mean_exp(0.5 * log_weight(rounds))
     now = log_weight(jnp.float32(round_num))
     return jnp.exp(0.5 * (mean - 0.5 * now))
 

@@ -5,9 +5,7 @@ files -> read -> curves (what to show) -> plots (tables) -> page | figures
 """
 
 from . import figures, tables
-from .compare_page import write_compare_report
-from .run_page import write_run_report
-from .sweep_page import write_sweep_report
+from .reports import write_compare_report, write_run_report, write_sweep_report
 
 __all__ = [
     "figures",

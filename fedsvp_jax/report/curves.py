@@ -17,7 +17,6 @@ from fedsvp_jax.core.files import Record, toml_beside
 from . import labels, read, style, tables
 from .plots import Plot, Series, drawable
 
-Runs = Sequence[Sequence[Record]]  # rows by seed
 _WIDE = 20.0  # ε further apart are drawn on a logarithmic axis
 _SPENT = "rdp"  # the accounting that every row has; PLD takes ten times as long
 
@@ -28,7 +27,6 @@ class _Group(NamedTuple):
     name: str
     look: style.Look
     row: tables.SummaryRow
-    runs: Runs
 
 
 # Plots over rounds, each with the fields of a row that it draws, by their names there.
@@ -39,18 +37,17 @@ _AGAINST = _TEXTS["against"]  # by the score that is drawn
 
 def curves(files: read.Files) -> list[Plot]:
     """The curves by round in the shades of mechanisms; of a sweep by ε before them."""
-    groups = _groups(files)
-    levels = sorted({row.group[1:] for row, _ in groups if any(row.group[1:])}, key=str)
+    rows = tables.summarize(files.results, files.cells)
+    levels = sorted({row.group[1:] for row in rows if any(row.group[1:])}, key=str)
     shades = []
-    for row, runs in groups:
+    for row in rows:
         look = style.of_mechanism(row.mechanism)
         if row.group[1:] in levels:
             place = levels.index(row.group[1:])
             look = style.shaded(look, place, len(levels))
-        shades.append(_Group(row.group.name, look, row, runs))
+        shades.append(_Group(row.group.name, look, row))
     against = []
     if isinstance(files, read.SweepFiles):
-        rows = [row for row, _ in groups]
         against = drawable([against_epsilon(rows, score) for score in _AGAINST])
     return [*against, *_by_round(shades)]
 
@@ -59,19 +56,13 @@ def compare_curves(files: Mapping[str, read.Files]) -> list[Plot]:
     """The curves by round of several folders, each folder in a colour of its own."""
     curves = []
     for number, (name, result) in enumerate(files.items()):
-        groups = _groups(result)
-        for place, (row, runs) in enumerate(groups):
+        rows = tables.summarize(result.results, result.cells)
+        for place, row in enumerate(rows):
             look = style.numbered(place + number)
             look = look._replace(color=style.numbered(number).color)
-            label = name if len(groups) == 1 else f"{name}: {row.group.name}"
-            curves.append(_Group(label, look, row, runs))
+            label = name if len(rows) == 1 else f"{name}: {row.group.name}"
+            curves.append(_Group(label, look, row))
     return _by_round(curves)
-
-
-def _groups(files: read.Files) -> list[tuple[tables.SummaryRow, Runs]]:
-    seeds = tables.groups(files.results).values()
-    rows = tables.summarize(files.results, files.cells)
-    return [(row, [*runs.values()]) for row, runs in zip(rows, seeds, strict=True)]
 
 
 def _by_round(groups: Sequence[_Group]) -> list[Plot]:
@@ -91,7 +82,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
             if place:
                 look = look._replace(dash=style.SECOND)
                 name = f"{group.name}, {label}" if several else label
-            series.append(_series(name, look, group.runs, field))
+            series.append(_series(name, look, group.row.runs, field))
         plots.append(dataclasses.replace(plot, series=series))
     claims = [vars(group.row) for group in groups if group.row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
@@ -101,7 +92,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
         _series(
             labels.marked(group.name, group.row.status.get(_SPENT)),
             group.look,
-            group.runs,
+            group.row.runs,
             "epsilon_spent",
             max,
         )
@@ -121,7 +112,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
 def _series(
     name: str,
     look: style.Look,
-    runs: Runs,
+    runs: list[list[Record]],
     field: str,
     center: Callable[[Sequence[float]], float] = statistics.fmean,
 ) -> Series:

@@ -23,11 +23,6 @@ from fedsvp_jax.mechanisms import shared_noise
 from . import guarantees, labels, provenance, style, tables, text_table
 from .plots import Plot
 
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
-    " img-src data: blob:; base-uri 'none'; form-action 'none'"
-)
-
 
 @functools.cache
 def templates() -> Any:
@@ -92,7 +87,6 @@ def write(
         .get_template(template)
         .render(
             values,
-            policy=_POLICY,
             sections=[],
             plots=plots,
             data=_rounded(dict(data)),

@@ -84,6 +84,8 @@ class SummaryRow:
     status: dict[str, str]  # "proved" or "nominal" by method; empty without a claim
     adversary: str | None  # against whom ε spent is claimed
     relation: str | None  # the neighbouring relation that it is claimed for
+    # The rows of each seed; no column of table.csv.
+    runs: list[list[Record]] = dataclasses.field(compare=False)
 
     @property
     def group(self) -> Group:
@@ -155,47 +157,40 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
     }
     rows: list[SummaryRow] = []
     for group, seeds in groups(results).items():
+        runs = [*seeds.values()]
         scores = [
             records.score_summary(run) | {"auc": areas.get((group, seed))}
             for seed, run in seeds.items()
         ]
-        rows.append(_row(group, [*seeds.values()], scores, rows))
+        spreads = {name: mean_std(present(scores, key)) for name, key in SCORES.items()}
+        below, mean = None, spreads["last5"][0]
+        if mean is not None and rows and rows[0].mechanism == "none":  # FedAvg's
+            reference = rows[0].accuracy
+            below = reference and 100 * (reference - mean) / reference
+        last = [run[-1] for run in runs]
+        noise, step_noise = (
+            mean_std([value for run in runs for value in present(run, name)])[0]
+            for name in ("noise_l2", "step_noise_std_mean")
+        )
+        row = SummaryRow(
+            **group._asdict(),
+            num_seeds=len(runs),
+            num_rounds=min(map(len, runs)),
+            best_by=scores[0]["best_by"],
+            scores=spreads,
+            last5_below_fedavg=below,
+            noise_l2=noise,
+            step_noise_std=step_noise,
+            epsilon_spent=_spent(last),
+            delta_spent=max(present(last, "delta_spent"), default=None),
+            target_delta=max(present(last, "target_delta"), default=None),
+            status=_status(last),
+            adversary=_words(last, "adversary"),
+            relation=_words(last, "relation"),
+            runs=runs,
+        )
+        rows.append(row)
     return rows
-
-
-def _row(
-    group: Group,
-    runs: Sequence[list[Record]],
-    scores: Sequence[Record],
-    before: Sequence[SummaryRow],
-) -> SummaryRow:
-    """A row from its runs and their scores; FedAvg's stands first before it."""
-    spreads = {name: mean_std(present(scores, key)) for name, key in SCORES.items()}
-    below, mean = None, spreads["last5"][0]
-    if mean is not None and before and before[0].mechanism == "none":
-        reference = before[0].accuracy
-        below = reference and 100 * (reference - mean) / reference
-    last = [run[-1] for run in runs]
-    noise, step_noise = (
-        mean_std([value for run in runs for value in present(run, name)])[0]
-        for name in ("noise_l2", "step_noise_std_mean")
-    )
-    return SummaryRow(
-        **group._asdict(),
-        num_seeds=len(runs),
-        num_rounds=min(map(len, runs)),
-        best_by=scores[0]["best_by"],
-        scores=spreads,
-        last5_below_fedavg=below,
-        noise_l2=noise,
-        step_noise_std=step_noise,
-        epsilon_spent=_spent(last),
-        delta_spent=max(present(last, "delta_spent"), default=None),
-        target_delta=max(present(last, "target_delta"), default=None),
-        status=_status(last),
-        adversary=_words(last, "adversary"),
-        relation=_words(last, "relation"),
-    )
 
 
 def mean_std(values: Sequence[float]) -> Spread:
@@ -256,7 +251,7 @@ def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
                 yield f"{name}_std", std
         elif isinstance(value, dict):
             yield from ((f"{field}_{method}", item) for method, item in value.items())
-        else:
+        elif field != "runs":
             yield field, value
 
 

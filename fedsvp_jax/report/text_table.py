@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from fedsvp_jax.core.files import printable
 
 _BARE_BAR = re.compile(r"(?<!\\)\|")
-MISSING = "Not measured yet.\n"
 LONG = 24  # characters of a cell that make a table hard to read
 _WIDEST = 1000  # characters of a line where no terminal says its own
 _broken = functools.partial(
@@ -52,9 +51,7 @@ def aligned(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A Markdown table, or a sentence where there are no rows."""
-    if not rows:
-        return MISSING
+    """A Markdown table."""
     lines = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
     escaped = [[_BARE_BAR.sub(r"\|", text) for text in line] for line in lines]
     return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
@@ -83,6 +80,6 @@ def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
 def render(rows: Sequence[Row]) -> str:
     """The table as text; long cells that all rows share stand below it."""
     if not rows:
-        return MISSING.rstrip()
+        return "Not measured yet."
     rows, shared = without_shared(rows)
     return f"{aligned(rows)}\n\n{shared}".rstrip()

@@ -9,7 +9,7 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, iota
 
-from .state import Cell, CohortRows, RoundPlan, ServerState
+from .state import Cell, RoundPlan, ServerState
 
 NOBODY = -1  # a place in the cohort that no client fills
 
@@ -110,10 +110,15 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     return _ascending(order[:cohort_size], eligible)
 
 
-def drawn_in_program(
+def clients_and_rows(
     plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> CohortRows:
-    """The `Cohorts` of a federation in memory: row c of its split is client c."""
+) -> tuple[Array, Array]:
+    """(K,) int32 the clients as `cohort_of_round` draws them, and their rows of `Cell`.
+
+    A stream's cohort was drawn by the host.
+    """
+    if cell.cohort is not None:
+        return cell.cohort, iota(plan.cohort_size)
     clients = cohort_of_round(
         cell.root.shared,
         cell.allowance,
@@ -123,13 +128,4 @@ def drawn_in_program(
         cohorts=plan.cohorts,
         admitted=state.admitted,
     )
-    return CohortRows(clients, jnp.maximum(clients, 0))
-
-
-def drawn_by_host(
-    plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> CohortRows:
-    """The `Cohorts` of a stream: the host drew, and row k is the k-th client's."""
-    del state, round_num
-    assert cell.cohort is not None
-    return CohortRows(cell.cohort, iota(plan.cohort_size))
+    return clients, jnp.maximum(clients, 0)

@@ -15,26 +15,39 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng, tree
-from fedsvp_jax.core.structs import Array, Model, Params, Weights
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    MechanismState,
+    Model,
+    Params,
+    Weights,
+)
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
 
-from . import private_query, round_score
+from . import cohort, private_query, round_score
 from .aggregator import SUM_ON_GRID, WEIGHTED_SUM
-from .client import ClientResult, client_round
 from .client_work import GRADIENT
 from .state import (
     Cell,
+    ClientMetrics,
     Data,
     RoundHook,
     RoundMetrics,
     RoundPlan,
     ServerState,
+    Task,
     Upload,
     Uploads,
     rates_of_round,
 )
+
+# What is added up over the cohort (uploads, statistics), and what is the client's own.
+ClientResult = tuple[
+    tuple[Upload, Params], tuple[MechanismState, ClientMetrics, Weights | None]
+]
 
 
 def federated_round(
@@ -51,8 +64,8 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
-      plan: static; who takes part, the clients' work, aggregator and hooks are values
-        of it (`round.state`).
+      plan: static; the clients' work, aggregator and hooks are values of it
+        (`round.state`).
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
@@ -62,7 +75,7 @@ def federated_round(
         mechanism = make_mechanism(plan.mechanism, cell.mechanism)
 
         # The cohort.
-        clients, rows = plan.choose_cohort(plan, cell, state, round_num)
+        clients, rows = cohort.clients_and_rows(plan, cell, state, round_num)
         valid = clients >= 0
         sizes = cell.split.num_train[rows]
         uniform = plan.uniform_weights or mechanism.uniform_weights
@@ -174,6 +187,71 @@ def federated_round(
                 model_finite=tree.is_finite(tuple(broadcast)),
             ),
         )
+
+
+def client_round(
+    model: Model,
+    plan: RoundPlan,
+    cell: Cell,
+    state: ServerState,
+    examples: Examples,
+    row: Array,
+    weight: Array,
+    at: prng.Address,
+) -> ClientResult:
+    """One client's round.
+
+    Args:
+      row: () int32, the client's row of `cell.split`.
+      weight: () p_i of the average.
+      at: with the client -1 for an empty place in the cohort.
+
+    Returns:
+      `((upload, stats), (memory, metrics, sent_weights))`. The first
+      tuple is added up over the cohort. It is multiplied by the weight, or holds
+      residues of the mechanism's grid. The second tuple is the client's own;
+      `sent_weights` is the update with its statistics, zeros in an empty place; None
+      unless a part of the round looks at every upload.
+    """
+    client_id = jnp.asarray(at.client)
+    valid = client_id >= 0
+    at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
+    split = tree.cell_of(cell.split, row)
+    split = dataclasses.replace(split, num_train=jnp.where(valid, split.num_train, 0))
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    task = Task(model, plan, cell, mechanism, state, examples, split, at)
+    work = plan.work.prepare(task)
+    update = work.gradient
+    if update is None:
+        update = optax.tree.sub(work.weights.params, state.params)
+    update_l2 = tree.l2_norm(update)
+    # The noise's key is made to depend on the update. Else XLA draws before it trains,
+    # and holds a copy of the weights meanwhile; it removes an optimization_barrier.
+    at = dataclasses.replace(at, client=at.client + jnp.int32(update_l2 < 0))
+    task = dataclasses.replace(task, at=at)
+    upload, memory, info = plan.work.release(task, work, update)
+    stats = work.weights.stats
+    # It is finite where all numbers are. Their norm would hold two copies of them.
+    finite = jnp.isfinite(optax.tree.sum((upload.update, stats, upload.answer)))
+    upload = plan.aggregator.encode(mechanism, upload, info.visible_to_server())
+    metrics = ClientMetrics(
+        client_id=client_id,
+        num_examples=split.num_train,
+        weight=weight,
+        update_l2=update_l2,
+        finite=finite,
+        estimation=work.estimation,
+        released_ratio=work.ratio,
+        noise=info,
+    )
+    summed = aggregation.weighted((upload, stats), weight)
+    sent_weights = None
+    # Client 0's noise in an empty place would bare its update.
+    if plan.hooks or plan.aggregator.needs_uploads:
+        sent_weights = jax.tree.map(
+            lambda leaf: jnp.where(valid, leaf, 0), Weights(upload.update, stats)
+        )
+    return summed, (memory, metrics, sent_weights)
 
 
 def _check_update(plan: RoundPlan, upload: Upload, params: Params) -> None:

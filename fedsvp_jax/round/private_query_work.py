@@ -22,7 +22,9 @@ def private_query_client(task: Task) -> LocalWork:
     It estimates its R first, where the noise of the answer follows it.
     """
     plan, settings, query_parts = task.plan, task.cell.mechanism, task.plan.query_parts
-    guided = estimate_and_train(task) if task.mechanism.needs_contribution else None
+    work = LocalWork(task.state.weights, jnp.float32(1))
+    if task.mechanism.needs_contribution:
+        work = estimate_and_train(task)
     public, private = private_query.divided(
         task.examples.attributes[task.split.train],
         task.split.num_train,
@@ -37,12 +39,9 @@ def private_query_client(task: Task) -> LocalWork:
         query_parts,
         weight=settings.private_weight,
     )
-    ratio = jnp.float32(1) if guided is None else guided.ratio
-    trained = trained_weights(
-        dataclasses.replace(task, model=trainee), ratio, members=public, drift=drift
-    )
-    estimation = None if guided is None else guided.estimation
-    return LocalWork(trained, ratio, estimation, private)
+    task = dataclasses.replace(task, model=trainee)
+    trained = trained_weights(task, work.ratio, members=public, drift=drift)
+    return work._replace(weights=trained, private=private)
 
 
 def query_gradient(task: Task, private: Array) -> list[Array]:

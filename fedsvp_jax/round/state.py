@@ -1,9 +1,9 @@
 """The plan of a round, its exchangeable parts, and what goes in and out of them.
 
-A round has five parts. Four are values of `RoundPlan` that `federation.build` chooses;
-the server's step is one function, which its settings steer:
+A round has five parts. Three are values of `RoundPlan` that `federation.build` chooses;
+the cohort and the server's step are functions, which settings steer:
 
-    Cohorts       who takes part                     cohort.py
+    cohort        who takes part                     cohort.py
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
     RoundHook     what is measured on the uploads    client_values.py
@@ -45,18 +45,6 @@ class Upload(NamedTuple):
 
     update: Params  # client minus server
     answer: list[Array]  # to the private query, [] without one
-
-
-class CohortRows(NamedTuple):
-    """The clients of a round, ascending, then -1 where nobody takes part."""
-
-    clients: Array  # (K,) int32
-    rows: Array  # (K,) int32: where each one's examples are in `cell.split`
-
-
-# (plan, cell, state, round_num) -> the clients of the round, which settings, the seed
-# and what clients have spent decide.
-Cohorts = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
 
 
 # What leaves a client, the mechanism's memory after it, and what the noise was.
@@ -130,7 +118,6 @@ class RoundPlan:
     """The settings that are fixed when the round is compiled, and its parts."""
 
     mechanism: str
-    choose_cohort: Cohorts
     work: ClientWork
     aggregator: Aggregator
     hooks: tuple[RoundHook, ...]

@@ -1,6 +1,6 @@
 """The environment in which a run's numbers were computed."""
 
-import sys
+import platform
 from importlib import metadata
 
 import jax
@@ -22,12 +22,6 @@ _JAX = (
 )
 
 
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that numbers follow."""
-    packages = {name: metadata.version(name) for name in _PACKAGES}
-    return {"python": ".".join(map(str, sys.version_info[:3])), **packages}
-
-
 def environment() -> Record:
     """Versions, JAX's settings, flags, device: equal ones are promised equal bits.
 
@@ -39,8 +33,9 @@ def environment() -> Record:
     """
     compiler_flags.check_arithmetic()
     on_cpu = jax.default_backend() == "cpu"
+    packages = {name: metadata.version(name) for name in _PACKAGES}
     return {
-        "versions": versions(),
+        "versions": {"python": platform.python_version(), **packages},
         "state_version": checkpoint.STATE_VERSION,
         "device_kind": jax.devices()[0].device_kind,
         "cpu_threads": cpu.threads() if on_cpu else None,

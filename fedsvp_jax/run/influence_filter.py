@@ -2,9 +2,13 @@
 
 Before the first round the centre trains a copy of the model on its own examples and
 uses the features of that copy.
+
+network without its last layer -> features -> the centre's last layer W_0
+    -> the participants' scaled features -> contributions, votes, threshold
 """
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +18,20 @@ from fedsvp_jax import models
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
-from fedsvp_jax.core.structs import Array, Model, Weights, iota
+from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weights, iota
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program
-from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.round.local_training import TrainingRecipe
+from fedsvp_jax.round.local_training import (
+    Draws,
+    TrainingRates,
+    TrainingRecipe,
+    local_update,
+)
 from fedsvp_jax.round.state import ServerState
 
 from .trainer import Trainer
@@ -62,6 +71,34 @@ def filter_clients(trainer: Trainer, state: ServerState) -> tuple[ServerState, R
     return trainer.place(dataclasses.replace(host, admitted=admitted)), record
 
 
+@partial(jax.jit, static_argnames=("model", "recipe"))
+def _warm_up(
+    model: Model,
+    recipe: TrainingRecipe,
+    start: Weights,
+    examples: Examples,
+    learning_rate: Number,
+    key: Array,
+) -> Weights:
+    """The whole model after plain SGD on the centre's examples, in a key's order.
+
+    Args:
+      recipe: its batch size is a most, for few examples are one batch.
+      start: the weights to start from.
+      examples: the centre's, which no client holds.
+      learning_rate: step size.
+    """
+    count = len(examples.labels)
+    return local_update(
+        model,
+        dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
+        TrainingRates(learning_rate, l2_norm_clip=1.0),
+        start,
+        Rows(examples, iota(count), jnp.ones(count, bool)),
+        Draws(key),
+    )
+
+
 def judge(program: Program, start: Weights) -> Verdict:
     """The votes on all clients, with the server's model before the first round.
 
@@ -77,15 +114,8 @@ def judge(program: Program, start: Weights) -> Verdict:
             config.model, num_classes=num_classes, kernels=program.target.platform
         )
 
-    def first_examples(indices: Array, count: Array, limit: int) -> Batches:
-        """Of each client, with weights of 0 for the padding."""
-        first = indices[:, :limit]
-        valid = iota(first.shape[1])[None] < count[:, None]
-        inputs, labels = data.examples.inputs[first], data.examples.labels[first]
-        return Batches(inputs, labels, valid.astype(jnp.float32))
-
-    trained = pipeline.warm_up(
-        build(data.num_classes),
+    trained = _warm_up(
+        program.model,
         TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
         start,
         data.warmup,
@@ -93,18 +123,27 @@ def judge(program: Program, start: Weights) -> Verdict:
         prng.stream_key(key, prng.Stream.WARM_UP),
     )
     backbone = backbone_of(build, preprocessing.normalize(data.warmup.inputs[:1]))
-    kernel, train, test = pipeline.filter_inputs(
-        last_layer.freeze(backbone, *trained),
-        data.warmup,
-        first_examples(split.train, split.num_train, config.contributor_examples),
-        first_examples(split.validation, split.num_validation, config.tester_examples),
-        config,
+    network = last_layer.freeze(backbone, *trained)
+    scaling, kernel = last_layer.fit_last_layer(
+        network.features(data.warmup.inputs),
+        data.warmup.labels,
         num_classes=data.num_classes,
+        num_epochs=config.warmup_epochs,
+        learning_rate=config.influence_learning_rate,
     )
+
+    def first_examples(indices: Array, count: Array, limit: int) -> Batches:
+        """Of each client, with weights of 0 for the padding."""
+        first = indices[:, :limit]
+        valid = iota(first.shape[1])[None] < count[:, None]
+        raw = network.features(data.examples.inputs[first.ravel()])
+        x = last_layer.scaled(scaling, raw).reshape(*first.shape, -1)
+        return Batches(x, data.examples.labels[first], valid.astype(jnp.float32))
+
     return lazy_influence(
         kernel,
-        train,
-        test,
+        first_examples(split.train, split.num_train, config.contributor_examples),
+        first_examples(split.validation, split.num_validation, config.tester_examples),
         part(FilterSettings, config),
         contribution_key=key,
         vote_key=root,

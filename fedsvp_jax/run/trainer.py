@@ -290,11 +290,12 @@ def _jitted(
         return state, metrics, _joined(metrics) if is_fetched_at_once else None
 
     common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
+    out_specs = (_BY_CELL, _BY_ROUND, _EVERYWHERE)
     divided = jax.shard_map(
         rounds,
         mesh=mesh,
         in_specs=(_BY_CELL, _BY_CELL, *common),
-        out_specs=(_BY_CELL, _BY_ROUND, _EVERYWHERE),
+        out_specs=out_specs,
         check_vma=False,
     )
     return (
@@ -305,11 +306,7 @@ def _jitted(
         jax.jit(
             divided,
             donate_argnums=0,
-            out_shardings=(
-                NamedSharding(mesh, _BY_CELL),
-                NamedSharding(mesh, _BY_ROUND),
-                NamedSharding(mesh, _EVERYWHERE),
-            ),
+            out_shardings=tuple(NamedSharding(mesh, spec) for spec in out_specs),
             compiler_options=target.compiler_options,
         ),
     )

@@ -14,7 +14,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import claims, composed_epsilon
-from fedsvp_jax.accounting.copies import spent_by_copies
+from fedsvp_jax.accounting.claims import spent_by_copies
 from fedsvp_jax.mechanisms import analytic_multiplier
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 

@@ -12,7 +12,7 @@ from published import epsilon_of, make
 from scipy import stats
 
 from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan, claims
-from fedsvp_jax.accounting.copies import spent_by_copies
+from fedsvp_jax.accounting.claims import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import NORMAL_END

@@ -11,7 +11,7 @@ from published import epsilon_of, published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.attacks import audit, audit_releases
+from fedsvp_jax.attacks import audit
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
 from fedsvp_jax.mechanisms import MechanismConfig
 
@@ -69,7 +69,7 @@ def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z(
     settings = dataclasses.replace(SETTINGS, settings=own)
     assert_gaussian(played(PRESENCE, 7, told=settings), 1.0, 2.0)
     # The sum alone has z⁻² − σ_b⁻² of it: the clip tells the rest.
-    monkeypatch.setattr(audit_releases, "clip_log_ratio", lambda *_, **__: 0.0)
+    monkeypatch.setattr(audit, "clip_log_ratio", lambda *_, **__: 0.0)
     unseen = played(PRESENCE, 7, told=settings)
     assert_gaussian(unseen, 1 - 1.25**-2, 2 * (1 - 1.25**-2))
 

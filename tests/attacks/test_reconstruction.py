@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_runs import digits, small
 
-from fedsvp_jax.attacks import classifier, curious_clients, gan, reconstruction
+from fedsvp_jax.attacks import curious_clients, gan, reconstruction, scores
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan
 from fedsvp_jax.attacks.scores import make_examiner
 from fedsvp_jax.core import prng
@@ -139,13 +139,13 @@ def test_a_federation_without_such_an_attacker_is_refused(
 @pytest.mark.slow
 def test_the_classifier_learns_and_the_scores_tell_real_from_noise() -> None:
     data = digits()
-    judge = classifier.train_classifier(data, seed=0, steps=120)
+    judge = scores.train_classifier(data, seed=0, steps=120)
     test = preprocessing.normalize(jnp.asarray(data.test_inputs))
     assert np.mean(judge(test)[1] == data.test_labels) > 0.9
     train = preprocessing.normalize(jnp.asarray(data.train_inputs))
     fives = train[np.flatnonzero(data.train_labels == 5)]
     features, _ = judge(fives)
-    assert features.shape == (len(fives), classifier.FEATURE_SIZE)
+    assert features.shape == (len(fives), scores.FEATURE_SIZE)
     score = make_examiner(judge, fives, 5, 60)
     held_out = score(test[np.flatnonzero(data.test_labels == 5)])
     copies = score(fives[:30])

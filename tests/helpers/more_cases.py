@@ -7,7 +7,7 @@ from typing import Any
 from filter_games import contribution_player, vote_player
 from sum_games import sums_player
 
-from experiments.attack import audit_claims, audit_play
+from experiments.attack import audit_play
 from experiments.attack.audit_cases import Case
 from experiments.attack.audit_play import Prepared, Setting
 from fedsvp_jax.accounting import composed_epsilon
@@ -52,8 +52,8 @@ def _prepare_sum(setting: Setting) -> Prepared:
     far = 10 * float(settings.l2_norm_clip)
     game = Game((far, 0.0), others=(1.0,) * (honest - 1))
 
-    def claims(scores: Any) -> audit_claims.Claims:
-        return audit_claims.of_uploads(
+    def claims(scores: Any) -> audit_play.Claims:
+        return audit_play.claims_of_uploads(
             policy.mechanism,
             settings,
             scores,
@@ -79,7 +79,7 @@ def _prepare_filter(setting: Setting, case: Case) -> Prepared:
     return Prepared(play, lambda _: claims, True)
 
 
-def of_votes(config: ExperimentConfig, num_votes: int) -> audit_claims.Claims:
+def of_votes(config: ExperimentConfig, num_votes: int) -> audit_play.Claims:
     """The claim of one pass of the influence filter for a tester's whole test set."""
     delta = config.target_delta
     once = privacy.exact_vote_epsilon(privacy.flip_probability(config.vote_epsilon))
@@ -90,7 +90,7 @@ def of_votes(config: ExperimentConfig, num_votes: int) -> audit_claims.Claims:
     return {0: {"basic": num_votes * once, **composed, "basic_delta": 0.0}}
 
 
-def of_contributions(config: ExperimentConfig) -> audit_claims.Claims:
+def of_contributions(config: ExperimentConfig) -> audit_play.Claims:
     """The claim of the filter's pass for a contributor's whole batch."""
     delta = config.target_delta
     cost = privacy.filter_cost(config, num_participants=1, delta=delta)  # no votes

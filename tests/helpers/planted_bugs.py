@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import more_cases
 import numpy as np
 
-from experiments.attack import audit_claims, audit_play
+from experiments.attack import audit_play
 from experiments.attack.audit_cases import Case
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, views
@@ -260,4 +260,4 @@ def is_flagged(
 
 def most_claims(cases: Iterable[Case]) -> int:
     """How many claims these cases have at most: the size of the family of tests."""
-    return sum(2 * (len(audit_claims.ACCOUNTINGS) + case.promised) for case in cases)
+    return sum(2 * (len(audit_play.ACCOUNTINGS) + case.promised) for case in cases)

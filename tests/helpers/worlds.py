@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
 
@@ -33,7 +33,7 @@ def make_world(seed: int = 0) -> World:
         return means[labels] + jax.random.normal(two, (*shape, 8)), labels
 
     told = {"num_classes": NUM_CLASSES, "num_epochs": 5, "learning_rate": 5.0}
-    scaling, kernel = pipeline.fit_last_layer(*draw(keys[1], 50), **told)
+    scaling, kernel = last_layer.fit_last_layer(*draw(keys[1], 50), **told)
 
     def batches(x: Array, labels: Array) -> Batches:
         scaled = last_layer.scaled(scaling, x.reshape(-1, 8)).reshape(x.shape)

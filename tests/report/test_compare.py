@@ -8,7 +8,7 @@ from commands import succeeds
 from small_folders import change, copy, page_data, write_rows
 from small_runs import read_rows
 
-from fedsvp_jax.report import compare_page, curves, read
+from fedsvp_jax.report import curves, read, reports
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
 def test_the_page_tells_results_and_differences(
     folders: list[Path], tmp_path: Path
 ) -> None:
-    path = compare_page.write_compare_report(folders, tmp_path / "both")
+    path = reports.write_compare_report(folders, tmp_path / "both")
     text = path.read_text()
     assert path == tmp_path / "both" / "compare.html"
     table = page_data(text)["tables"]["table"]

@@ -13,7 +13,7 @@ from small_folders import change, copy, page_data, write_rows
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
-from fedsvp_jax.report import page, run_page
+from fedsvp_jax.report import page, reports
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"'&\u2028"
 
@@ -97,7 +97,7 @@ def test_a_page_shows_every_upload_results_hashes_and_the_command(
     nothing = {"risk_tolerance": float("nan"), "shapley_values": None, "delta": 0.0}
     noiseless = nothing | {"noise_std": 0.0, "epsilon": float("inf")}
     write_rows(run_dir / "clients.jsonl", [rows[0] | noiseless])
-    cells = page._rounded(run_page.upload_columns([rows[0] | noiseless, rows[1]]))
+    cells = page._rounded(reports.upload_columns([rows[0] | noiseless, rows[1]]))
     assert cells["epsilon"][0] is None and cells["shapley_values"][0][0] is None
     text = report.write_run_report(run_dir).read_text()
     assert page_data(text)["cells"] == {}  # of one upload there is nothing to compare

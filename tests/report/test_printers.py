@@ -12,12 +12,12 @@ from fedsvp_jax import run
 from fedsvp_jax.accounting.claims import planned_row
 from fedsvp_jax.federation import build
 from fedsvp_jax.report import (
-    compare_page,
     epsilon_page,
     guarantees,
     headline,
     labels,
     read,
+    reports,
     tables,
 )
 from fedsvp_jax.run import loggers
@@ -106,7 +106,7 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
         assert scalars[tag] == wanted[method] and f"_{status[method]}_against" in tag
     label = tables.shown_cells(tables.summarize(of_cell[:1]))[0]["mechanism"]
     swept_rows = tables.shown_cells(tables.summarize(read.read_sweep(swept).results))
-    compared = compare_page.comparison_table(read.read_all([folder, swept]))
+    compared = reports.comparison_table(read.read_all([folder, swept]))
     of_mechanism = [
         row
         for row in (*swept_rows, *compared)

@@ -21,7 +21,7 @@ def test_a_terminal_gets_aligned_columns_and_a_page_markdown() -> None:
     assert head == "| mechanism | bound of \\|D\\| | verdict |"
     assert line == "| --- | --- | --- |"
     assert body[1] == "| `fedsva` | 20 | **VIOLATED** |"
-    assert text_table.markdown([]) == text_table.MISSING
+    assert text_table.render([]) == "Not measured yet."
 
 
 def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(

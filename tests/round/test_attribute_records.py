@@ -20,7 +20,7 @@ from fedsvp_jax.core.structs import Array, Examples, NoiseInfo, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.round import client, private_query
+from fedsvp_jax.round import federated_round, private_query
 from fedsvp_jax.round.state import initial_state
 
 CLIENT = 2
@@ -55,7 +55,7 @@ def playing(**changes: Any) -> Any:
     ) -> tuple[Params, list[Array], NoiseInfo]:
         told = state.replace(answer=[leaf + remembered for leaf in state.answer])
         key = prng.round_key(prng.root_key(7), 3)
-        (upload, _), (_, metrics, _) = client.client_round(
+        (upload, _), (_, metrics, _) = federated_round.client_round(
             *(made.model, made.plan, cell, told, examples),
             *(jnp.int32(CLIENT), jnp.float32(1.0)),
             Address(key, jnp.int32(CLIENT), jnp.int32(3)),

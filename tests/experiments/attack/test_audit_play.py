@@ -4,7 +4,7 @@ import jax
 import more_cases
 import pytest
 
-from experiments.attack import SETTINGS, audit_cases, audit_play, audit_results
+from experiments.attack import SETTINGS, audit, audit_cases, audit_play
 from experiments.attack import audit as audit_command
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -70,13 +70,13 @@ def row(*p_values: float, claimed: bool = True) -> audit_play.Record:
 
 def test_a_verdict_counts_all_claims_of_all_rows():
     # Six claims: the smallest p-value must be at most .05/6 = .0083.
-    alone = audit_results.with_verdicts([row(0.009, 1, 1), row(1, 1, 1)])
+    alone = audit.with_verdicts([row(0.009, 1, 1), row(1, 1, 1)])
     assert [one["status"] for one in alone] == ["holds", "holds"]
-    both = audit_results.with_verdicts([row(0.008, 0.009, 1), row(1, 1, 0.04)])
+    both = audit.with_verdicts([row(0.008, 0.009, 1), row(1, 1, 0.04)])
     assert both[0]["beaten"] == ["basic", "rdp"] and both[0]["status"] == "VIOLATED"
     assert both[1]["beaten"] == [] and both[1]["status"] == "holds"
     # Of worlds that nothing is claimed for, nothing is violated.
-    (judged,) = audit_results.with_verdicts([row(0, 0, 0, claimed=False)])
+    (judged,) = audit.with_verdicts([row(0, 0, 0, claimed=False)])
     assert judged["status"] == "no claim"
 
 
@@ -121,7 +121,7 @@ def test_the_scores_of_the_worlds_are_as_far_apart_as_is_claimed(
 def test_the_filter_is_audited_near_its_claim_and_not_above(case: audit_cases.Case):
     told = setting("none", 1000, num_rounds=2)
     rows = audit_play.rows_of(told, case, more_cases.prepare(told, case), seed=1)
-    for one in audit_results.with_verdicts(rows):
+    for one in audit.with_verdicts(rows):
         claim = one["claims"]["pld"]
         assert 0.5 * claim < max(one["audited"].values()) < claim
         assert one["proved"] and one["status"] == "holds"

@@ -65,14 +65,14 @@ def test_a12_products_of_a_round_are_those_of_the_models_layers(
 ) -> None:
     """On a GPU each step was counted as often as there are steps."""
     workload = workloads.of_name(name)[0]
-    task = workload.task
     trainer = measure.make_trainer(workload, target=NAMED[platform])
     (step,) = arithmetic.coalition_steps(trainer).values()
-    assert step == (task.batch, task.epochs * (task.train // task.batch))
+    steps = workload.local_epochs * (workload.train // workload.batch_size)
+    assert step == (workload.batch_size, steps)
     expected = expected or resnet_step(1, 32, 10, winograd=platform == "cpu")
     if name == "W1" and platform == "cpu":
         expected = LEAF_ON_CPU
-    trained = workload.cohort_size * task.epochs * task.train
+    trained = workload.cohort_size * workload.local_epochs * workload.train
     assert arithmetic.round_flops(trainer) == (trained * expected, 0)
     if name == "W1":
         assert round(LEAF / 1e6, 1) == 102.0
@@ -232,9 +232,9 @@ def test_coalitions_of_a_work_cost_no_more_than_the_bound(
     steps = arithmetic.coalition_steps(trainer)
     sizes = trainer.program.data.game.coalition_sizes
     assert all(
-        count == workload.task.epochs * max(1, sizes[mask] // batch)
+        count == workload.local_epochs * max(1, sizes[mask] // batch)
         for mask, (batch, count) in steps.items()
     )
     trained = sum(batch * count for batch, count in steps.values())
     bound = arithmetic_bound(workload.num_attributes, workload.shapley)
-    assert trained <= bound * workload.task.epochs * workload.task.train
+    assert trained <= bound * workload.local_epochs * workload.train

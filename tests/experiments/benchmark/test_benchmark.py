@@ -14,7 +14,17 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.devices import target
 from fedsvp_jax.federation import federated_data
 
-TINY = workloads.Task("mlp", 4, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
+TINY = {
+    "model": "mlp",
+    "side": 4,
+    "channels": 1,
+    "num_classes": 3,
+    "num_clients": 4,
+    "train": 12,
+    "validation": 4,
+    "batch_size": 3,
+    "local_epochs": 2,
+}
 
 
 def test_a_row_holds_the_clock_and_the_counted_arithmetic(
@@ -22,9 +32,8 @@ def test_a_row_holds_the_clock_and_the_counted_arithmetic(
 ) -> None:
     monkeypatch.setitem(measure._GEMM_SIZE, "cpu", 1024)
     changes = {"num_attributes": 2, "cohort_size": 2, "rounds_per_call": 2}
-    workload = workloads.Workload(
-        "PE-TINY", TINY, "fedsva", l2_norm_clip=1e3, **changes
-    )
+    changes |= {"mechanism": "fedsva", "l2_norm_clip": 1e3}
+    workload = workloads.Workload("PE-TINY", **TINY, **changes)
     row = measure.measure_workload(workload, 2)
     assert (row["mechanism"], row["num_attributes"]) == ("fedsva", 2)
     assert 0 < row["gemm_fraction"] < 1
@@ -59,11 +68,10 @@ def test_help_explains_every_workload_and_an_unknown_one_is_a_sentence() -> None
 def test_every_client_trains_on_exactly_the_tasks_images(
     workload: workloads.Workload,
 ) -> None:
-    task = workload.task
     config = workloads.make_config(workload)
     made = federated_data.federate([config], workloads.make_dataset(workload))
-    assert set(np.asarray(made.split.num_train).ravel()) == {task.train}
-    assert set(np.asarray(made.split.num_validation).ravel()) == {task.validation}
+    assert set(np.asarray(made.split.num_train).ravel()) == {workload.train}
+    assert set(np.asarray(made.split.num_validation).ravel()) == {workload.validation}
     ids = np.asarray(made.examples.attributes)
     kinds = workload.num_attributes
     rows = np.asarray(made.split.train)[0]
@@ -99,9 +107,9 @@ def test_the_round_of_a_work_planned_for_an_accelerator_is_a_cpus(
 
     monkeypatch.setattr(workloads, "make_config", paired)
     parts = max(2, workload.num_attributes)
-    sizes = {"side": 8, "clients": 2, "batch": 2, "train": 2 * parts, "epochs": 1}
-    task = dataclasses.replace(workload.task, **sizes, validation=parts)
-    workload = dataclasses.replace(workload, task=task, cohort_size=2)
+    sizes = {"side": 8, "num_clients": 2, "batch_size": 2, "local_epochs": 1}
+    sizes |= {"train": 2 * parts, "validation": parts, "cohort_size": 2}
+    workload = dataclasses.replace(workload, **sizes)
 
     def params(platform: str) -> Any:
         trainer = measure.make_trainer(workload, target=target.named_target(platform))

@@ -1,0 +1,216 @@
+"""report.html of a run and of a sweep, protection.html, and compare.html of several."""
+
+import datetime
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.core.files import Record, sha256, toml_beside
+
+from . import (
+    contributions,
+    epsilon_page,
+    guarantees,
+    headline,
+    labels,
+    page,
+    provenance,
+    quality,
+    read,
+    tables,
+    text_table,
+)
+from .curves import compare_curves, curves
+
+_MOST_COALITIONS = 64  # whose utilities the page shows for every upload
+
+
+def write_run_report(run_dir: str | Path) -> Path:
+    """Writes RUN_DIR/report.html from the run's files alone, and protection.html.
+
+    Args:
+      run_dir: the folder that `experiments.train` wrote.
+
+    Returns:
+      The page's path.
+
+    Raises:
+      ValueError: a file is missing or damaged; nothing is written.
+      ImportError: plotly is not installed.
+    """
+    run, folder = read.read_run(run_dir), Path(run_dir)
+    summary, cells = run.summary, upload_columns(run.clients)
+    hashes = run.sha256
+    if params := summary.get("params_sha256"):
+        hashes = hashes | {"final parameters": params}
+    return page.write(
+        folder / "report.html",
+        "run.html",
+        plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
+        data={"cells": cells, "context": context(run)},
+        scripts=("explain.js", "cells.js") if cells else (),
+        run=run,
+        public=_write_protection_page(run, folder),
+        spent=labels.least_spent(summary),
+        sentences=headline.sentences(folder, summary),
+        attributes=contributions.ranked(run),
+        clients=contributions.client_table(run),
+        origin=provenance.record("train", run.config, run.metrics, hashes),
+    )
+
+
+_CELLS = toml_beside(__file__, "assets/cells.toml")  # fields of clients.jsonl
+
+
+def upload_columns(clients: list[Record]) -> Record:
+    """clients.jsonl by column; {} where all uploads have the same noise and no value.
+
+    Each field's name stands in the page once.
+    """
+    columns: Record = {
+        name: [row.get(name) for row in clients] for name in _CELLS["numbers"]
+    }
+    if all(len({*columns[name]}) < 2 for name in _CELLS["different"]):
+        return {}
+    for name in ("shapley_values", "utilities"):
+        lists = [row.get(name) or () for row in clients]
+        columns[name] = [*itertools.zip_longest(*lists)]
+    if len(columns["utilities"]) > _MOST_COALITIONS:
+        columns["utilities"] = []
+    return columns
+
+
+def context(run: read.RunFiles) -> Record:
+    """The data that the explanations of all uploads share; null where unknown.
+
+    The private attribute's index and the attributes' names come from summary.json,
+    because the setting private_attribute may be a class of the data set.
+    """
+    config, summary = run.config, run.summary
+    about = mechanisms.about(str(config.get("mechanism")))
+    status = (summary.get("status") or {}).get("basic", "")
+    return {
+        "label": about.label,
+        "formula": about.explain(config),
+        "clipping": config.get("clipping"),
+        "contribution_release": config.get("contribution_release"),
+        "meaning": meaning(summary, status),
+        "clients": summary.get("client_names") or [],
+        "attributes": summary.get("attributes") or [],
+        "private_attribute": summary.get("private_attribute"),
+    }
+
+
+def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
+    """Writes FOLDER/protection.html; none for a run that claims no ε or goes on.
+
+    What the run promises, for those who answer for the records. The page
+    holds nothing but what may be published (docs/privacy.md): settings, guarantees,
+    the score with noise of its own, and the hash of the model. Hashes of config.json
+    and of other files stay out, since who knows all records but one could confirm a
+    guess by them.
+
+    The parts of the differential privacy pyramid are those of NIST SP 800-226 (March
+    2025). Parts that this program cannot know are marked as open.
+    """
+    summary, config = run.summary, run.config
+    claim = guarantees.main(summary)
+    path = folder / "protection.html"
+    if run.unfinished is not None or claim is None:
+        path.unlink(missing_ok=True)  # an earlier run's
+        return None
+    written = (folder / "summary.json").stat().st_mtime
+    hashes = [("final parameters", summary["params_sha256"])]
+    schema = folder / "schema.toml"
+    if claim["status"] == "proved" and schema.is_file():
+        hashes.append(("schema.toml, which the sites declared", sha256(schema)))
+    return page.write(
+        path,
+        "protection.html",
+        claim=claim,
+        others=guarantees.beside(folder, config),
+        config=config,
+        ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
+        hashes=hashes,
+        summary=summary,
+        test_right=guarantees.right_about_test(summary),
+        exact=headline.privacy(summary),
+    )
+
+
+def write_sweep_report(sweep_dir: str | Path) -> Path:
+    """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
+
+    Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
+    """
+    sweep = read.read_sweep(sweep_dir)
+    config, results = sweep.config, sweep.results
+    epsilon_page.write_epsilon_page(sweep_dir, epsilon_page.document(sweep))
+    rows = tables.summarize(results, sweep.cells)
+    return page.write(
+        Path(sweep_dir) / "report.html",
+        "sweep.html",
+        plots=curves(sweep),
+        data={"tables": {"table": tables.columns(rows)}},
+        rows=rows,
+        names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
+        config=config,
+        note=headline.unprotected(config),
+        cells=tables.shown_cells(rows, config),
+        finished=sweep.cells,
+        origin=provenance.record("sweep", config, results, sweep.sha256),
+    )
+
+
+def write_compare_report(folders: Sequence[str | Path], output_dir: str | Path) -> Path:
+    """Writes OUTPUT_DIR/compare.html from the folders' files alone.
+
+    Args:
+      folders: at least two folders, each of a run or of a sweep.
+      output_dir: where the page is written; created if it does not exist.
+
+    Raises:
+      ValueError: as `read.read_all`.
+    """
+    files = read.read_all(folders)
+    rows = comparison_table(files)
+    return page.write(
+        Path(output_dir) / "compare.html",
+        "compare.html",
+        plots=compare_curves(files),
+        data={
+            "tables": {"table": {name: [row[name] for row in rows] for name in rows[0]}}
+        },
+        files=files,
+        rows=rows,
+        differences=_differences(files),
+    )
+
+
+def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
+    """The rows of `tables.shown_cells`, each with its folder: all in one table."""
+    summaries = [
+        (name, row)
+        for name, result in files.items()
+        for row in tables.summarize(result.results, result.cells)
+    ]
+    configs = [result.config for result in files.values()]
+    cells = tables.shown_cells([row for _, row in summaries], *configs)
+    return [
+        {"folder": name} | row for (name, _), row in zip(summaries, cells, strict=True)
+    ]
+
+
+def _differences(files: Mapping[str, read.Files]) -> text_table.Table:
+    """The settings whose values differ, by folder."""
+    settings = {
+        name: provenance.settings_text(result.config) for name, result in files.items()
+    }
+    rows = []
+    for setting in sorted({*itertools.chain(*settings.values())}):
+        values = {name: texts.get(setting, "–") for name, texts in settings.items()}
+        if len({*values.values()}) > 1:
+            rows.append({"setting": setting} | values)
+    return rows
