@@ -33,6 +33,8 @@ _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
 _ROWS = routes.ROWS | _OWN["rows"]
+_OF_STEPS = ("mechanism", "clipping", "batches", "batch_size", "local_steps")
+_OF_STEPS += ("local_epochs", "total_accounting")
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
@@ -71,9 +73,15 @@ def settings(
     config = command.unresolved(values)
     if data is None:
         data = sources.load(config.dataset, config.data_dir, config)
-    writers = data.train_writers
-    clients = config.num_clients or 1 if writers is None else int(writers.max()) + 1
-    command.default_settings(values, {"colluders": default_colluders(clients)})
+    sizes = training_sizes(data, config.num_clients or 1, True)
+    typed = any(values[name].present for name in _OF_STEPS)
+    command.default_settings(
+        values,
+        {
+            "colluders": default_colluders(len(sizes)),
+            "noise_sampler": "gaussian" if typed else noise_sampler(data, sizes),
+        },
+    )
     config = command.unresolved(values)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
@@ -91,6 +99,17 @@ def settings(
 def default_colluders(clients: int) -> int:
     """A third: so many of the clients of a sum are away or curious, if nobody says."""
     return max(1, min(2, clients - 1), clients // 3)
+
+
+def noise_sampler(data: Dataset, sizes: np.ndarray) -> str:
+    """Whole numbers, whose proof covers their format, where a step takes all rows.
+
+    They are what real sites draw, too. Images, and clients of more rows than a step
+    takes, have noise in float32.
+    """
+    of_clients = data.schema is not None and data.schema.unit == "client"
+    takes_all = data.train_inputs.ndim == 2 and sizes.max() <= _MOST_ROWS
+    return "discrete" if of_clients or takes_all else "gaussian"
 
 
 class Steps(NamedTuple):

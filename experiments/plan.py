@@ -19,8 +19,7 @@ trained on both at every ε and seed, for three kinds of trust, beside logistic
 regression without any privacy:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
-- secure_aggregation: the server sees sums alone, of which clients share the noise, in
-  whole numbers, as the sites of `fedsvp site` draw it;
+- secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
 "better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
@@ -286,12 +285,13 @@ def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record
 
 def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
-    # Real sites add up whole numbers: of their noise ε is proved by RDP alone.
-    real = trust == "secure_aggregation" and data.schema.bounds_epsilon == 0
     values = flags.FLAGS
     seeds = tuple(range(values.seed, values.seed + values.num_seeds))
     if trust == "trusted_server":
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
+    sizes = goal.training_sizes(data, num_clients, True)
+    # Whole numbers, which take minutes to draw here, have the same noise, and ε by RDP.
+    whole = goal.noise_sampler(data, sizes) == "discrete"
     colluders = values.colluders or goal.default_colluders(num_clients)
     base = ExperimentConfig(
         dataset="csv",
@@ -304,7 +304,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "total_epsilon": None}
     route["eval_every"] = route["num_rounds"]
-    if real:
+    if whole:
         route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
     plan = sweep.SweepPlan(
@@ -314,7 +314,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         place = pathlib.Path(folder) / "sweep"
         sweep.sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
-        for cell in swept.cells if real else ():
+        for cell in swept.cells if whole else ():
             cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
             cell["risk"] = {
                 c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
@@ -327,7 +327,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     point["noise"] = None
     if data.schema.unit != "client":
         point["noise"] = goal.steps(
-            goal.training_sizes(data, num_clients, True),
+            sizes,
             epsilon,
             colluders if trust == "secure_aggregation" else None,
             data.rows_per_person or 1,
