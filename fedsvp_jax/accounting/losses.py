@@ -301,10 +301,11 @@ def _discretized(
         places, first, second = -places[::-1], second[::-1], first[::-1]
     # P's mass p between a and a + h, Q's q: p = m + M, q = m·e^(−a) + M·e^(−a−h).
     ratio = np.exp(np.minimum(interval * places[:-1], _LARGEST))
-    upper = (first[1:-1] - ratio * second[1:-1]) / -math.expm1(-interval)
-    upper = np.clip(upper, 0, first[1:-1])
+    between = first[1:-1]
+    upper = (between - ratio * second[1:-1]) / -math.expm1(-interval)
+    upper = np.clip(upper, 0, between)
     masses = np.append(first[:1], upper)
-    masses[:-1] += first[1:-1] - upper
+    masses[:-1] += between - upper
     return places, masses, float(first[-1])
 
 

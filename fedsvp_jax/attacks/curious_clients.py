@@ -98,12 +98,11 @@ def attacked_federation(
         records.check_finite(round_metrics, round_num=round_num + 1, mechanism=name)
         # As host arrays: on the trainer's mesh they would place the attack's results
         # there too, and the next attack would be compiled again for that placement.
-        params, stats = jax.device_get(cell_of(server.weights, 0))
+        weights = jax.device_get(cell_of(server.weights, 0))
         state = reconstruction.attack_round(
             plan,
             trainer.program.model,
-            params,
-            stats,
+            weights,
             trainer.program.data.examples.inputs,
             cell_of(split, ids),
             state,

@@ -24,7 +24,14 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Model, Params, Split, cross_entropy
+from fedsvp_jax.core.structs import (
+    Array,
+    Model,
+    Params,
+    Split,
+    Weights,
+    cross_entropy,
+)
 from fedsvp_jax.data import preprocessing
 
 from .adam import updated
@@ -91,8 +98,7 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
 def attack_round(
     plan: AttackPlan,
     model: Model,
-    params: Params,
-    stats: Params,
+    weights: Weights,
     inputs: Array,
     split: Split,
     state: AttackerState,
@@ -106,7 +112,7 @@ def attack_round(
     Args:
       plan: the static settings.
       model: the federation's model.
-      params, stats: of the global model, which is not changed.
+      weights: of the global model, which is not changed.
       inputs: (n, *image_shape) uint8, all images of the federation.
       split: which of them the attackers hold, leaves (A, ...).
       state: the attackers' networks before the round.
@@ -149,7 +155,7 @@ def attack_round(
                     jax.nn.softplus(-judge.apply(state.discriminator, images))
                 )
                 shifted = _transformed(images, transform_key)
-                logits, _ = model.apply(params, stats, shifted, train=False, key=None)
+                logits, _ = model.apply(*weights, shifted, train=False, key=None)
                 return realism + jnp.mean(cross_entropy(logits, labels))
 
             gradients = (

@@ -191,15 +191,16 @@ def attributes_of(
             f"{allowed}"
         )
     column = columns[name]
-    if not 0 <= private < len(column.categories):
+    count = len(column.categories)
+    if not 0 <= private < count:
         raise ValueError(
-            f"private_attribute must be in [0, {len(column.categories)}), the "
-            f"categories of column {name}, got {private}"
+            f"private_attribute must be in [0, {count}), the categories of column "
+            f"{name}, got {private}"
         )
-    if len(column.categories) != config.num_attributes:
+    if count != config.num_attributes:
         raise ValueError(
-            f"num_attributes must be {len(column.categories)}, the categories of "
-            f"column {name}, got {config.num_attributes}"
+            f"num_attributes must be {count}, the categories of column {name}, got "
+            f"{config.num_attributes}"
         )
     return Attributes(column.codes, column.categories, private)
 

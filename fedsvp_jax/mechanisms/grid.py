@@ -196,8 +196,8 @@ def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
             room = 0.5 * float(grid.apart(jnp.float32(num_examples)))
         return step * math.sqrt(size) <= room and (std == 0 or std / step >= _LEAST_STD)
 
-    if not fits(grid.bits):
-        enough = next((bits for bits in range(grid.bits, 25) if fits(bits)), None)
+    enough = next((bits for bits in range(grid.bits, 25) if fits(bits)), None)
+    if enough != grid.bits:
         needed = "more than 24, which is the most" if enough is None else str(enough)
         raise ValueError(
             f"noise_bits must be {needed} for uploads of {size} numbers with this clip "

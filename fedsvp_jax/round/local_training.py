@@ -173,6 +173,9 @@ class Batch(NamedTuple):
     key: Array  # of dropout
 
 
+Selected = tuple[Array, Array, Array]  # positions, row numbers and weights of a batch
+
+
 class Draws(NamedTuple):
     """The keys of a training."""
 
@@ -295,12 +298,12 @@ def _batches(
     count: Array,
     persons: Array | None,
     indices: Array,
-) -> Callable[[Array], tuple[Array, Array, Array]]:
-    """The batch of a step, by its number: positions, row numbers and weights."""
+) -> Callable[[Array], Selected]:
+    """The batch of a step, by its number."""
     places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
 
-        def poisson(number: Array) -> tuple[Array, Array, Array]:
+        def poisson(number: Array) -> Selected:
             position, weights = poisson_batch(
                 _of_step(draws, number, prng.Stream.BATCH),
                 member,
@@ -325,7 +328,7 @@ def _batches(
         cut = partial(jax.lax.dynamic_index_in_dim, keepdims=False)
         return lambda number: (cut(positions, number), cut(chosen, number), ones)
 
-    def of_order(number: Array) -> tuple[Array, Array, Array]:
+    def of_order(number: Array) -> Selected:
         epoch = jnp.minimum(
             number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
         )

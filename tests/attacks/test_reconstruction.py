@@ -13,7 +13,7 @@ from fedsvp_jax.attacks import curious_clients, gan, reconstruction, scores
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan
 from fedsvp_jax.attacks.scores import make_examiner
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Model, Split
+from fedsvp_jax.core.structs import Model, Split, Weights
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build
 from fedsvp_jax.run.trainer import Trainer
@@ -44,8 +44,7 @@ def attack(attackers: jax.Array, rounds: int) -> AttackerState:
         state = reconstruction.attack_round(
             PLAN,
             MODEL,
-            {},
-            {},
+            Weights({}, {}),
             inputs,
             split,
             state,
