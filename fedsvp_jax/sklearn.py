@@ -179,8 +179,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 )
             if isinstance(value, str) and value == FROM_DATA:
                 from_records.append(f"the {name}")
-        is_read = "the classes" in from_records
-        self.classes_ = np.unique(labels if is_read else self.classes)
+        self.classes_ = np.unique(
+            labels if "the classes" in from_records else self.classes
+        )
         if len(self.classes_) < 2:
             raise ValueError(
                 f"classes must be at least 2 classes, got {len(self.classes_)} class"
@@ -229,18 +230,14 @@ def _trained(
         of_round = cell_of(metrics, (index, 0))
         account = records.record_round(account, of_round)
         records.check_finite(of_round, round_num=index + 1, mechanism=config.mechanism)
-    claim = next(
-        claim
-        for claim in table(account, ("pld",))
-        if claim.method == "pld" and claim.copies == 1
-    )
+    claim = next(claim for claim in table(account, ("pld",)) if claim.method == "pld")
     if not config.secret_noise:
-        reasons = f"{_SEEDED}; {claim.assumptions}"
-        claim = claim._replace(proved=False, assumptions=reasons)
+        claim = claim._replace(
+            proved=False, assumptions=f"{_SEEDED}; {claim.assumptions}"
+        )
     layer = cell_of(jax.device_get(state.params), 0)
-    sums = account.most_spent(claim.adversary)
     assert account.mechanism.subsampling is not None  # of Poisson batches
     (steps,) = account.mechanism.subsampling.steps(
-        sums.least_multiplier, config.num_rounds
+        account.most_spent(claim.adversary).least_multiplier, config.num_rounds
     )
     return (layer["kernel"], layer["bias"]), claim, steps

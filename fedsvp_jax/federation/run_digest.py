@@ -36,6 +36,7 @@ OWN_CODE = (
     "your own is in no setting: two runs that differ in it alone have the same noise; "
     "take secret_noise"
 )
+SEEDED = "nobody knows the seed that the noise follows, or tries all seeds"
 VALUES = (
     "the values of clients are the server's, from uploads as they were sent and from "
     "validation examples that no client trains on: they cost who sees the uploads "
@@ -105,6 +106,8 @@ def with_run_claim(
         mechanism = assuming(mechanism, VALUES)
     if config.paired_noise:
         return nominal(mechanism, PAIRED)
-    if own_code and not config.secret_noise:
-        return nominal(mechanism, OWN_CODE)
+    if not config.secret_noise:
+        mechanism = assuming(mechanism, SEEDED)
+        if own_code:
+            return nominal(mechanism, OWN_CODE)
     return mechanism
