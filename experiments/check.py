@@ -9,8 +9,8 @@ proved or nominal, and what they rest on. Where an ε is stated and does not fol
 least change that makes it true is named. In the program itself, fedsvp_jax.check asks
 the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/check.md).
 
-Exit status: 0 every stated ε follows, proved; 1 one does not, or is nominal; 2 bad
-input (one line says why).
+Exit status: 0 every stated ε follows, proved; 1 one does not, or is nominal, or nothing
+adds noise; 2 bad input (one line says why).
 """
 
 import pathlib
@@ -41,7 +41,8 @@ def main(arguments: list[str]) -> None:
         noises = check.settings_file.read(path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
-    if not all([_show(noise) for noise in noises]):
+    follow = [_show(noise) for noise in noises]
+    if not all(follow) or not any(noise.std for noise in noises):
         sys.exit(1)
 
 
@@ -56,13 +57,14 @@ def _show(noise: Any) -> bool:
     if values.epsilon is not None:
         stated.append(check.Stated(values.epsilon, delta, "run"))
     verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
-    text = messages.filled(
-        "check.txt",
-        noise=noise,
-        claims=check.claims(noise, delta, rounds),
-        verdicts=verdicts,
+    print(
+        messages.filled(
+            "check.txt",
+            noise=noise,
+            claims=check.claims(noise, delta, rounds),
+            verdicts=verdicts,
+        )
     )
-    print(text)
     return all(verdict.reached for verdict in verdicts)
 
 

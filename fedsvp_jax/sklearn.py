@@ -8,7 +8,6 @@ It is the route of docs/own_data.md with one client that holds all rows. Needs
 scikit-learn.
 """
 
-import dataclasses
 from typing import Any, Self
 
 import jax
@@ -62,8 +61,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
       bounds: (low, high), numbers or one for each feature, stated without a look at the
         rows; or "from_data".
       classes: all classes, stated likewise; or "from_data".
-      num_rounds: steps of DP-SGD, each on all rows; of more than 4,096 rows, on Poisson
-        batches of so many.
+      num_rounds: steps of DP-SGD, each on a Poisson batch of all n rows but one, or of
+        4,096: a row is in it with probability (n - 1)/n, or 4,096/n if that is less.
       l2_norm_clip: C, of the gradient of one row.
       learning_rate: of the first step; it falls to 0 by cosine.
       random_state: None draws the noise from the system's entropy. A number gives the
@@ -146,12 +145,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             l2_norm_clip=self.l2_norm_clip,
             learning_rate=self.learning_rate,
             batch_size=min(len(y) - 1, _LARGEST_BATCH),
-            seed=int(seed),
+            seed=seed,
+            secret_noise=self.random_state is None,
         )
-        is_seeded = self.random_state is not None
-        params, claim, steps = _trained(
-            resolve(config, data), data, is_seeded=is_seeded
-        )
+        params, claim, steps = _trained(resolve(config, data), data)
         self.coef_, self.intercept_ = params
         self.noise_multiplier_, self.sampling_rate_, self.num_steps_ = steps
         self.claim_, self.epsilon_ = claim, claim.epsilon
@@ -182,8 +179,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 )
             if isinstance(value, str) and value == FROM_DATA:
                 from_records.append(f"the {name}")
-        is_read = "the classes" in from_records
-        self.classes_ = np.unique(labels if is_read else self.classes)
+        self.classes_ = np.unique(
+            labels if "the classes" in from_records else self.classes
+        )
         if len(self.classes_) < 2:
             raise ValueError(
                 f"classes must be at least 2 classes, got {len(self.classes_)} class"
@@ -219,11 +217,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _trained(
-    config: ResolvedConfig, data: Dataset, *, is_seeded: bool
+    config: ResolvedConfig, data: Dataset
 ) -> tuple[tuple[np.ndarray, np.ndarray], Claim, SampledSteps]:
     """(weights by class, biases), the claim on what was spent, and the steps."""
-    secret = None if is_seeded else noise_key.fresh()
-    config = dataclasses.replace(config, secret_noise=not is_seeded)
+    secret = noise_key.fresh() if config.secret_noise else None
     program = federation.build([config], data, noise_key=secret)
     trainer = Trainer(program, placement=Placement(rounds_per_call=config.num_rounds))
     start = trainer.initial_state()
@@ -233,18 +230,14 @@ def _trained(
         of_round = cell_of(metrics, (index, 0))
         account = records.record_round(account, of_round)
         records.check_finite(of_round, round_num=index + 1, mechanism=config.mechanism)
-    claim = next(
-        claim
-        for claim in table(account, ("pld",))
-        if claim.method == "pld" and claim.copies == 1
-    )
-    if is_seeded:
-        reasons = f"{_SEEDED}; {claim.assumptions}"
-        claim = claim._replace(proved=False, assumptions=reasons)
+    claim = next(claim for claim in table(account, ("pld",)) if claim.method == "pld")
+    if not config.secret_noise:
+        claim = claim._replace(
+            proved=False, assumptions=f"{_SEEDED}; {claim.assumptions}"
+        )
     layer = cell_of(jax.device_get(state.params), 0)
-    sums = account.most_spent(claim.adversary)
     assert account.mechanism.subsampling is not None  # of Poisson batches
     (steps,) = account.mechanism.subsampling.steps(
-        sums.least_multiplier, config.num_rounds
+        account.most_spent(claim.adversary).least_multiplier, config.num_rounds
     )
     return (layer["kernel"], layer["bias"]), claim, steps

@@ -27,7 +27,7 @@ _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _RISK = 0.05  # with which the interval misses, half of it for the noise
 _ASSUMPTIONS = (
     "who counts the right answers sees the test rows, and is trusted",
-    "which rows are for the test follows none of their values",
+    "which rows are for the test follows none of their values but the given client",
     "nothing else that is scored on them is published",
 )
 _ONE_ROW = "a person has one row, for the test or at one client"

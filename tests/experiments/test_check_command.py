@@ -67,3 +67,13 @@ def test_a_file_whose_numbers_are_nominal_ends_with_1(tmp_path: pathlib.Path) ->
     shown = checked(tmp_path, text, "--parameters=7000", "--rounds=1", "--epsilon=999")
     assert shown.status == 1
     assert "it does not follow, ε is 70.1 (nominal)" in shown.stdout
+
+
+def test_a_file_whose_filters_add_no_noise_ends_with_1(tmp_path: pathlib.Path) -> None:
+    """PercentilePrivacy alone, with no ε stated, was a green light."""
+    percentile = CASES["percentile"].text
+    shown = checked(tmp_path, percentile)
+    assert shown.status == 1 and "it adds no noise" in shown.stdout
+    flip = FLIP.format('"sensitivity": 2.0642')
+    both = percentile.replace('"filters": [', f'"filters": [{flip}, ')
+    assert checked(tmp_path, both).status == 0

@@ -217,6 +217,10 @@ DRAFTED = {
             ["dose: bounds = [0.4, 10.0] (low and high)\n", "kind", "ill: cla"],
         ),
         ({"fill": "", "bounds": "[0, 9]"}, ["kind: values", "ill: classes"]),
+        (  # a cell of the records, in a file that is called public
+            {"bounds": "[0, 20]", "fill": 'missing = ["call 0795551234"]'},
+            ['dose: missing = ["call 0795551234"]\n', "kind", "ill"],
+        ),
         ({"kind": DRAFTED["kind"].replace(', "*"', "", 1)}, ["dose", "kind", "ill"]),
         ({"kind": DRAFTED["kind"].replace('"v"', '"w"', 1)}, ["dose", "ill: classes"]),
         (

@@ -17,6 +17,8 @@ from small_runs import digits, run_small, shared_rounds, small
 from fedsvp_jax import run
 from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.report import headline
 from fedsvp_jax.run import published_scores, sweep
@@ -174,6 +176,31 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
     )
     assert other["params_sha256"] == summary["params_sha256"]
     assert "published_scores" not in other
+
+
+def test_which_rows_are_for_the_test_follows_their_clients_alone() -> None:
+    """A test row at another client moved rows between the test and the training."""
+    rows = np.arange(60)
+    table = {"x": rows / 60, "ward": np.array(["a"] * 58 + ["b", "c"]), "ill": rows % 2}
+    schema = Schema(
+        {"x": SchemaColumn("number", bounds=(0, 1))}, "ill", ("0", "1"), client="ward"
+    )
+
+    def tested(changes: dict[str, Any]) -> set[float]:
+        changed = table | {
+            name: np.where(rows == 3, value, table[name])
+            for name, value in changes.items()
+        }
+        return set(from_table(changed, schema=schema).test_inputs[:, 0].tolist())
+
+    before = tested({})
+    row = {float(np.float32(2 * 3 / 60 - 1))}
+    assert row < before
+    assert before - row < tested({"x": 0.777, "ill": 0})
+    assert tested({"ill": 0}) == before
+    after = tested({"ward": "b"})
+    assert len(after) == len(before) and row.isdisjoint(after)  # another one is in it
+    assert "given client" in published_scores._ASSUMPTIONS[1]
 
 
 @pytest.mark.parametrize(

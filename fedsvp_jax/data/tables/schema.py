@@ -246,7 +246,8 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
     Beside `bounds` stands which of them: low, high, or low and high.
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
-    bound is as the records said within 1 % of their range, unless it is 0.
+    bound is as the records said within 1 % of their range, unless it is 0. Texts that
+    count as missing may be cells that the draft read, which no mark tells.
     """
     column = schema.columns.get(name) or SchemaColumn(
         "category", values=schema.classes, from_data=schema.classes_from_data
@@ -275,6 +276,7 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
     else:
         is_filled = column.fill is not None and not schema.bounds_draws
         parts = {key: column.type == "category", "fill": is_filled}
+    parts["missing"] = bool(column.missing)
     return {name: str(holds) for name, holds in parts.items() if holds}
 
 
