@@ -97,5 +97,4 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
         *test,
         num_classes,
         from_records=from_records,
-        public_test=True,
     )
