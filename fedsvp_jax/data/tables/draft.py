@@ -147,14 +147,8 @@ def written_notation(
         if cells.is_numeric(column):
             continue
         for mark in literals.DECIMALS:
-            if not pc.any(pc.match_substring(column, mark)).as_py():
-                continue
-            group = f"^[+-]?[1-9][0-9]{{0,2}}(?:[{mark}][0-9]{{3}})+$"
-            in_groups = pc.match_substring_regex(column, group).to_numpy()
-            has_mark = pc.match_substring(column, mark).to_numpy()
-            is_number = np.isfinite(cells.numbers(column, Notation(mark)))
-            ungrouped = is_number & has_mark & ~in_groups
-            for seen, where in ((fractions, ungrouped), (groups, in_groups)):
+            masks = cells.fractions(column, mark)
+            for seen, where in zip((fractions, groups), masks, strict=True):
                 if where.any():
                     seen[mark].append(f"{name} {place(column, where)}")
     if fractions[","] and fractions["."]:

@@ -21,7 +21,7 @@ from ..dataset import Dataset, check_one_client
 from ..source_settings import TableSettings
 from . import cells, draft, encoding, files, literals, table_file
 from .cells import Columns
-from .schema import Schema, SchemaColumn
+from .schema import Schema, SchemaColumn, table_header
 
 _ColumnNames = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
@@ -169,7 +169,7 @@ def from_table(
     is_test, divides = _split_rows(
         columns, test_fraction, dropped, of_client, persons, name
     )
-    notices = []
+    notices, notation = [], None
     chosen = np.ones(rows, bool)
     if persons is None:
         notices += _repeating(columns, {label, client}, schema)
@@ -190,6 +190,7 @@ def from_table(
         schema, wrong = draft.strict(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
+        notation = schema.notation  # nobody stated that commas may be decimal marks
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     schema = dataclasses.replace(schema, client=client)
@@ -214,7 +215,7 @@ def from_table(
         writers = number[of_client[train]]
         if test is None:  # a table of test rows may lack the column
             test_writers = number[of_client[test_rows]]
-    encoded = encoding.encode(schema, columns, name, wrong=wrong)
+    encoded = encoding.encode(schema, columns, name, notation=notation, wrong=wrong)
     inputs = encoded.inputs
     assert labels is not None
     attributes, test_attributes = (
@@ -255,6 +256,7 @@ def from_table(
         public_test=test is not None,
         train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
+        changed_cells=encoded.changed_cells,
     )
 
 
@@ -347,8 +349,9 @@ def _fit_schema(
     declared = dropped | schema.columns.keys()
     unknown_to_it = [name for name in columns if name not in declared]
     wrong += [
-        f"{source}: column {name} is not in the schema; declare it there, with "
-        'type = "drop" to leave it out'
+        f"{source}: column {name} is not in the schema; leave it out of the file, or "
+        "state in the schema (`fedsvp schema` drafts one), below "
+        f'{table_header(name)}: type = "drop"'
         for name in unknown_to_it
     ]
     schema_columns = {
