@@ -30,8 +30,8 @@ def _of_path(error: Any) -> str:
     while not absent.parent.exists():
         absent = absent.parent
     if absent.parent.is_dir() and not absent.exists():
-        near = difflib.get_close_matches(absent.name, os.listdir(absent.parent), n=1)
-    near = [name for name in near if name != f"{absent.name}.key"]  # of a log
+        names = {*os.listdir(absent.parent)} - {f"{absent.name}.key"}  # of a log
+        near = difflib.get_close_matches(absent.name, names, n=1)
     hint = f"; did you mean {absent.parent / near[0]}?" if near else ""
     if isinstance(error, FileExistsError):
         hint = "; name a new one"

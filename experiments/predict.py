@@ -116,11 +116,11 @@ def main(arguments: Sequence[str]) -> None:
         names = [*map(_quoted, schema.classes)]
         if schema.label in carried:
             _print_scores(schema, carried[schema.label], chances)
-    lacking = np.isnan(chances)
-    written = np.where(lacking, "", np.char.mod("%.4f", chances)).T
+    lacking = np.isnan(chances).any(1)
+    written = np.char.replace(np.char.mod("%.4f", chances), "nan", "").T
     columns: dict[str, Iterable[Any]] = {
         "row": range(1, len(inputs) + 1),
-        "predicted": np.where(lacking.any(1), "", np.array(names)[chances.argmax(1)]),
+        "predicted": np.where(lacking, "", np.array(names)[chances.argmax(1)]),
     }
     columns |= zip(map("probability of {}".format, names), written, strict=True)
     for name, texts in carried.items():

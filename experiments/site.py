@@ -57,7 +57,7 @@ def _propose(words: list[str], values: Any) -> None:
     schema = read_schema(pathlib.Path(values.schema))
     rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
-    route |= {"partition": "iid", "secret_noise": False}
+    route |= _VERBS["route"]
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)
@@ -135,7 +135,7 @@ def _begin(folder: list[str], values: Any) -> None:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
         rows = tables.table_rows(policy)
         misfits = messages.filled("misfits.txt", rows=rows)
-        if misfits.strip() and not values.again:
+        if misfits and not values.again:
             raise ValueError(misfits)
         client = tables.table_client(
             values.log, policy, witness=values.witness, rows=rows

@@ -4,6 +4,7 @@ Text is normalised here, where it enters, and nowhere else. Nothing is guessed: 
 that could be meant in two ways is no number.
 """
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -140,13 +141,9 @@ def is_missing(column: Cells) -> np.ndarray:
 def numbers(column: Cells, notation: literals.Notation) -> np.ndarray:
     """(rows,) float64: the finite numbers that are plainly written; NaN elsewhere."""
     decimal, thousands = notation
-    if is_numeric(column):
-        return _floats(column)
-    if decimal == "." and not thousands:
-        try:
+    if is_numeric(column) or notation == literals.Notation():
+        with contextlib.suppress(pa.ArrowInvalid):
             return _floats(column)
-        except pa.ArrowInvalid:
-            pass
     mark, other = re.escape(decimal), "," if decimal == "." else "."
     group, tail = re.escape(thousands or other), f"{mark}[0-9]+"
     if thousands:

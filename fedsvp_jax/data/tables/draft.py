@@ -339,13 +339,14 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
     marks = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
-    few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
+    is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
-        f'type = "category", values = {json.dumps(listed)}': few and is_number,
+        f'type = "category", values = {json.dumps(listed)}': is_whole
+        and 2 < len(codes) <= _MOST_LABELS,
         'a whole number of its own in every row: an identifier? then type = "drop"': (
-            is_number and _FEW < len(codes) == len(values) and not (codes % 1).any()
+            is_whole and _FEW < len(codes) == len(values)
         ),
         f"{', '.join(marks)}: a missing number? state it in missing": marks
         and is_number,

@@ -50,7 +50,6 @@ def encode(
     table: Columns,
     source: str,
     *,
-    notation: literals.Notation | None = None,
     wrong: Sequence[str] = (),
     of_model: bool = False,
 ) -> Encoded:
@@ -61,7 +60,6 @@ def encode(
       table: columns by name. Each is removed from it before it is encoded, so that the
         memory never holds all texts and all features.
       source: the file, in messages.
-      notation: of the table's numbers; None: as `notation_of` reads it off them.
       wrong: what is wrong with the table already.
       of_model: whether a trained model has the schema, so that the cells alone can be
         mended. Features of a missing cell that nothing fills are NaN then.
@@ -70,7 +68,7 @@ def encode(
       ValueError: what is wrong with each column, by name and row.
     """
     faults, attributes, changed, at_extremes = list(wrong), {}, {}, list[str]()
-    declared, notation = schema.features, notation or notation_of(schema, table)
+    declared, notation = schema.features, _notation(schema, table)
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():
@@ -112,11 +110,12 @@ def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
     return not of_form and features.min() <= -0.98 and features.max() >= 0.98
 
 
-def notation_of(schema: Schema, table: Columns) -> literals.Notation:
+def _notation(schema: Schema, table: Columns) -> literals.Notation:
     """The schema's; or, where all fractions have the other decimal mark, that mark.
 
     A cell is the same number in both, or none: whether it is refused is all that other
-    rows decide.
+    rows decide. Of a table without a schema, whose draft has the mark True, nobody
+    stated what a comma is.
     """
     stated = schema.notation
     other = stated._replace(decimal="," if stated.decimal == "." else ".")
@@ -131,7 +130,8 @@ def notation_of(schema: Schema, table: Columns) -> literals.Notation:
         )
 
     is_other = occurs(other.decimal) and not occurs(stated.decimal)
-    return other if is_other and not stated.thousands else stated
+    is_stated = stated.thousands or schema.classes_from_data is True
+    return other if is_other and not is_stated else stated
 
 
 def _encode_column(
@@ -252,21 +252,20 @@ def _refuse(
             for text in names
         ]
     )[codes]
-    fault = next(kind for kind in _REMEDIES if kind in kinds[wrong])
-    of_kind = wrong & (kinds == fault)
+    kind = next(kind for kind in _REMEDIES if kind in kinds[wrong])
+    of_kind = wrong & (kinds == kind)
     cell = names[codes[of_kind.argmax()]]
     mark = literals.grouped(cell)
     or_decimal = f' or decimal = "{mark}"' if mark in literals.DECIMALS else ""
-    words, remedy = (
-        text.format(
-            decimal=notation.decimal,
+    fault, remedy = _REMEDIES[kind]
+    raise Misfit(
+        f"{source} {fault} {place(values, of_kind)}",
+        remedy.format(
             table=table_header(source.rpartition(": column ")[2]),
             cell=files.quoted(cell),
             marks=f'thousands = "{mark}"{or_decimal}',
-        )
-        for text in _REMEDIES[fault]
+        ),
     )
-    raise Misfit(f"{source} {words} {place(values, of_kind)}", remedy)
 
 
 def check_named(written: Cells, kind: str, source: str) -> None:
@@ -324,6 +323,6 @@ def by_name(values: Cells, source: str) -> Column:
     names, codes = cells.distinct(cells.as_codes(values))
     files.check_printable(names, source)
     if all(map(_WHOLE.fullmatch, names)):
-        order = np.array(sorted(range(len(names)), key=lambda at: int(names[at])), int)
+        order = np.argsort(np.array([*map(int, names)], object), kind="stable")
         names, codes = [names[at] for at in order], np.argsort(order)[codes]
     return Column(codes, tuple(names), public=False)

@@ -96,7 +96,7 @@ _UNITS: dict[str, Callable[[float], Any]] = {
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_NO_FILL = "# fill = …  (no cell was blank; without this line a blank one is refused)"
+_NO_FILL = "# fill = …  # no cell was blank; without a fill a blank one is refused"
 Mark = bool | tuple[float, ...] | Names | None
 
 

@@ -21,7 +21,7 @@ from ..dataset import Dataset, check_one_client
 from ..source_settings import TableSettings
 from . import cells, draft, encoding, files, literals, table_file
 from .cells import Columns
-from .schema import Schema, SchemaColumn, table_header
+from .schema import Schema, SchemaColumn
 
 _ColumnNames = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
@@ -169,7 +169,7 @@ def from_table(
     is_test, divides = _split_rows(
         columns, test_fraction, dropped, of_client, persons, name
     )
-    notices, notation = [], None
+    notices = []
     chosen = np.ones(rows, bool)
     if persons is None:
         notices += _repeating(columns, {label, client}, schema)
@@ -190,7 +190,6 @@ def from_table(
         schema, wrong = draft.strict(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
-        notation = schema.notation  # nobody stated that commas may be decimal marks
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     schema = dataclasses.replace(schema, client=client)
@@ -215,7 +214,7 @@ def from_table(
         writers = number[of_client[train]]
         if test is None:  # a table of test rows may lack the column
             test_writers = number[of_client[test_rows]]
-    encoded = encoding.encode(schema, columns, name, notation=notation, wrong=wrong)
+    encoded = encoding.encode(schema, columns, name, wrong=wrong)
     inputs = encoded.inputs
     assert labels is not None
     attributes, test_attributes = (
@@ -350,8 +349,7 @@ def _fit_schema(
     unknown_to_it = [name for name in columns if name not in declared]
     wrong += [
         f"{source}: column {name} is not in the schema; leave it out of the file, or "
-        "state in the schema (`fedsvp schema` drafts one), below "
-        f'{table_header(name)}: type = "drop"'
+        'state in the schema (`fedsvp schema` drafts one) type = "drop" for it'
         for name in unknown_to_it
     ]
     schema_columns = {
@@ -392,12 +390,12 @@ def _split_rows(
             "must say train or test of each row, and both must occur: write it so, "
             f"rename it, or leave it out (--drop_columns={name})"
         )
-    if persons is not None:
-        number = int(persons.max()) + 1
-        order = np.random.default_rng(0).permutation(number)
-        return (order < round(test_fraction * number))[persons], set()
-    order = np.random.default_rng(0).permutation(len(clients))
-    return _draw_rows(order, round(test_fraction * len(clients)), clients), set()
+    number = len(clients) if persons is None else int(persons.max()) + 1
+    order = np.random.default_rng(0).permutation(number)
+    size = round(test_fraction * number)
+    if persons is None:
+        return _draw_rows(order, size, clients), set()
+    return (order < size)[persons], set()
 
 
 def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:
