@@ -118,7 +118,7 @@ def _notation(schema: Schema, table: Columns) -> literals.Notation:
     stated what a comma is.
     """
     stated = schema.notation
-    other = stated._replace(decimal="," if stated.decimal == "." else ".")
+    other = literals.Notation("," if stated.decimal == "." else ".")
 
     def occurs(mark: str) -> bool:
         return any(

@@ -72,8 +72,8 @@ REFUSED = {
     "fractions as labels": (table_of(y=NUMBERS), "numbers that are no classes"),
     "NA among numbers": (
         table_of(x=with_one(NUMBERS, "NA", "n/a")),
-        r"column x lacks a finite number \('NA' in row 19, or 20 .* first of 2.*fill it in, "
-        r"or state in the schema.*below \[columns.x\]: fill = …; or leave the column",
+        r"column x lacks a finite number \('NA' in row 19, or 20 .*first of 2.*fill it "
+        r"in, or state in the schema.*below \[columns.x\]: fill = …; or leave the column",
     ),
     "infinity": (table_of(x=with_one(NUMBERS, "inf")), "lacks a finite number .'inf'"),
     "beyond float64": (table_of(x=with_one(NUMBERS, "1e999")), "number .'1e999'"),
