@@ -73,7 +73,7 @@ REFUSED = {
     "NA among numbers": (
         table_of(x=with_one(NUMBERS, "NA", "n/a")),
         r"column x lacks a finite number \('NA' in row 19, or 20 .*first of 2.*fill it "
-        r"in, or state in the schema.*below \[columns.x\]: fill = …; or leave the column",
+        r"in, or state in the schema.*below \[columns.x\]: fill = …; or leave",
     ),
     "infinity": (table_of(x=with_one(NUMBERS, "inf")), "lacks a finite number .'inf'"),
     "beyond float64": (table_of(x=with_one(NUMBERS, "1e999")), "number .'1e999'"),
