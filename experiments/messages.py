@@ -26,10 +26,13 @@ def one_line(error: BaseException | str) -> str:
 def _of_path(error: Any) -> str:
     """What is wrong with a path: its flag, and the nearest name in its folder."""
     path, near = pathlib.Path(os.fsdecode(error.filename)), []
-    if path.parent.is_dir() and not path.exists():
-        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
-    near = [name for name in near if name != f"{path.name}.key"]  # of a log
-    hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+    absent = path
+    while not absent.parent.exists():
+        absent = absent.parent
+    if absent.parent.is_dir() and not absent.exists():
+        names = {*os.listdir(absent.parent)} - {f"{absent.name}.key"}  # of a log
+        near = difflib.get_close_matches(absent.name, names, n=1)
+    hint = f"; did you mean {absent.parent / near[0]}?" if near else ""
     if isinstance(error, FileExistsError):
         hint = "; name a new one"
     values = sorted(flags.FLAGS.flag_values_dict().items())

@@ -14,9 +14,10 @@ every class; and, of a table, every column that is no feature, such as an id, as
 table has it. Where that holds the class, AUC and accuracy of the rows that name one are
 printed. Classes have their names where a schema has them. The model of a table carries
 its schema, which encodes the rows of another CSV file; a category that the training did
-not have is `*` where the schema has it, and numbers beyond its bounds are
-clamped and counted. The table of the training is not needed. A model that was not shown
-to be useful on its run's test rows is predicted with, and a warning says so.
+not have is `*` where the schema has it, and numbers beyond its bounds are clamped, and
+counted. A row that lacks a value which the schema does not fill has a blank prediction,
+and is counted. The table of the training is not needed. A model that was not shown to
+be useful on its run's test rows is predicted with, and a warning says so.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -59,7 +60,7 @@ def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
 
     classes = schema.classes
     labels = encoding.coded(written, (*classes, encoding.OTHERS), schema.label)
-    scored = labels < len(classes)
+    scored = (labels < len(classes)) & ~np.isnan(chances).any(1)
     quality = ""
     if scored.any():
         tested = scores.of_table(chances[scored], labels[scored], classes)
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != (2 if values.export else 3):
         raise ValueError("name a folder of a run, or a model file, and the inputs")
     if values.to and not values.to.endswith(".csv"):
-        raise ValueError(f"to must name a .csv file, got {values.to}")
+        raise ValueError(
+            f"to must name a .csv file (predictions are CSV), got {values.to}"
+        )
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores, table
     from fedsvp_jax.report import headline
@@ -113,12 +116,13 @@ def main(arguments: Sequence[str]) -> None:
         names = [*map(_quoted, schema.classes)]
         if schema.label in carried:
             _print_scores(schema, carried[schema.label], chances)
+    lacking = np.isnan(chances).any(1)
+    written = np.char.replace(np.char.mod("%.4f", chances), "nan", "").T
     columns: dict[str, Iterable[Any]] = {
         "row": range(1, len(inputs) + 1),
-        "predicted": map(names.__getitem__, chances.argmax(-1)),
+        "predicted": np.where(lacking, "", np.array(names)[chances.argmax(1)]),
     }
-    for name, of_class in zip(names, chances.T, strict=True):
-        columns[f"probability of {name}"] = map("{:.4f}".format, of_class)
+    columns |= zip(map("probability of {}".format, names), written, strict=True)
     for name, texts in carried.items():
         name = name or "row name"
         name = f"{name} (as written)" if name in columns else name

@@ -59,7 +59,8 @@ unit: "row" protects one row, "person" all rows of one, "client" all rows of one
 "person" needs [person], column = "ID", rows = 1: so many rows of each are kept.
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
 known without the rows (a registry, a publication): `plan` needs them.
-decimal, thousands, encoding: how every such file is written, whatever its records.
+decimal, thousands, encoding: how every such file is written, whatever its records. One
+whose fractions all have the other decimal mark is read by that.
 Types: number, percent, category (* takes all others, and blanks), date, time, drop,
 which leaves a column out, whatever else stands below its name."""
 

@@ -43,7 +43,6 @@ for define in command.flags_of("site"):
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
-_ADVICE = re.compile(r",? or leave [^;(]*\(--(\w+)[^)]*\)")  # to give another flag
 
 
 def _propose(words: list[str], values: Any) -> None:
@@ -58,7 +57,7 @@ def _propose(words: list[str], values: Any) -> None:
     schema = read_schema(pathlib.Path(values.schema))
     rows = blank_rows(schema, sizes)
     route = goal.settings("proved", values, rows)
-    route |= {"partition": "iid", "secret_noise": False}
+    route |= _VERBS["route"]
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)
@@ -131,9 +130,16 @@ def _begin(folder: list[str], values: Any) -> None:
 
     from . import budgets
 
+    rows = None
     if folder:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
-        client = tables.table_client(values.log, policy, witness=values.witness)
+        rows = tables.table_rows(policy)
+        misfits = messages.filled("misfits.txt", rows=rows)
+        if misfits and not values.again:
+            raise ValueError(misfits)
+        client = tables.table_client(
+            values.log, policy, witness=values.witness, rows=rows
+        )
         site, start = client.site, client.begin
     else:
         # The site's own data, of which the defaults are, are read by its training.
@@ -147,7 +153,9 @@ def _begin(folder: list[str], values: Any) -> None:
         site = Site(values.log, policy, witness=values.witness, data=data)
         start = functools.partial(site.begin, values.num_examples)
     all_of = budgets.begin(site, start, values.records, again=values.again)
-    print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
+    print(
+        messages.filled("site.txt", policy=policy, site=site, budgets=all_of, rows=rows)
+    )
     command.print_files([site.path, f"{site.path}.key"])
 
 
@@ -183,8 +191,9 @@ def main(arguments: list[str]) -> None:
     try:
         act(words, values)
     except ValueError as error:
-        reads = _reads(verb)
-        sentence = _ADVICE.sub(lambda m: m[0] * (m[1] in reads), str(error))
+        sentence = str(error)
+        for advice, words in _VERBS["advice"].items():
+            sentence = re.sub(advice, words, sentence)
         raise ValueError(sentence) from error
 
 

@@ -12,6 +12,7 @@ import numpy as np
 Names = tuple[str, ...]  # of classes, categories or clients
 Shape = tuple[int, ...]
 Part = tuple[np.ndarray, np.ndarray]  # inputs and labels
+CellMasks = dict[str, np.ndarray]  # (rows,) bool by what became of a column's cells
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
@@ -105,6 +106,9 @@ class Dataset:
         (`data.tables.schema.Schema`); or None.
       public_test: whether scores of the test examples may be published, since these
         are a published data set's or of people who agreed. No ε covers test examples.
+      changed_cells: of a table's columns: cells that were "clamped" to the bounds,
+        "others" that became `*`, and "missing" ones that were filled. It looked at the
+        rows, and is for whoever has them alone.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -130,6 +134,7 @@ class Dataset:
     public_test: bool = False
     train_persons: np.ndarray | None = None
     rows_per_person: int | None = None
+    changed_cells: Mapping[str, CellMasks] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):

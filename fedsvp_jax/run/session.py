@@ -87,6 +87,8 @@ class Session:
                 config.num_rounds,
             )
         self._saved = self.done  # rounds of the newest checkpoint
+        if 0 < self.done < config.num_rounds:
+            _log.warning("goes on at round %d of %d", self.done + 1, config.num_rounds)
         self._rows: list[list[Record]] = [[] for _ in self._names]
         self.stopped_by: str | None = None
         self._go_on_after_kept_rows()

@@ -66,7 +66,9 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     shown = join(dealt, 1, log)
     assert shown.status == 0, shown
     assert "upload: ε = 4.443; at most 76 of 100 guesses are right" in shown.stdout
-    assert "total_epsilon: 3.0\n" in shown.stdout and "status: proved" in shown.stdout
+    assert "ε = 3 at δ = 1e-05 for" in shown.stdout and "(proved)" in shown.stdout
+    assert "None" not in shown.stdout.replace("None may be away", "")
+    assert "mechanism: gaussian, 3 rounds; ε is counted by rdp\n" in shown.stdout
     client = tables.table_client(log)
     server = tables.server_client(dealt / "federation")
     assert f"agreement: {spoken(server.policy.agreement)}\n" in shown.stdout
@@ -100,10 +102,41 @@ def test_an_error_advises_what_the_verb_can_do(
     ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
     assert_sentence(ended, "lacks a finite number")
     assert "drop_columns" not in ended.stderr
+    assert "or ask the coordinator to state in the schema, below [co" in ended.stderr
+    words = ("join", str(dealt / "federatoin"), f"--records={own}")
+    ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
+    assert_sentence(ended, f"did you mean {dealt / 'federation'}?")
     (tmp_path / "north.key").touch()
     ended = command("experiments.ledger", str(tmp_path / "north"))
     assert_sentence(ended, "north: No such file or directory")
     assert "did you mean" not in ended.stderr
+
+
+@pytest.mark.hole
+def test_a_table_in_other_units_joins_by_again_alone(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Grams for kilograms joined without a word, and all became the upper bound."""
+    own, log = tmp_path / "own.csv", tmp_path / "log"
+    with (dealt / "hospital-2.csv").open() as file:
+        rows = [*csv.DictReader(file)]
+    number = next(name for name in rows[0] if "." in rows[0][name])
+    for row in rows:
+        row[number] = str(1000 * (1 + abs(float(row[number]))))
+    with own.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    words = ("experiments.site", "join", str(dealt / "federation"), f"--records={own}")
+    ended = command(*words, f"--log={log}")
+    clamped = f"column {number}: {len(rows)} of {len(rows)} cells are clamped"
+    assert_sentence(ended, clamped)
+    assert "in another unit than the schema's? Nothing has begun" in ended.stderr
+    assert not log.exists()
+    ended = command(*words, f"--log={log}", "--again")
+    assert ended.status == 0 and f"warning: {clamped}" in ended.stdout
+    assert "looked at the rows: keep them to yourself" in ended.stdout
+    assert "clamped" not in log.read_text()
 
 
 def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> None:

@@ -77,15 +77,25 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     new.write_text("kind,x\nz,1\n")
     refused = command(*line)
-    assert_sentence(refused, "categories ('z' in row 1; the first row is 1); mend the")
+    assert_sentence(refused, "categories ('z' in row 1, or 2 with the header); mend")
     assert 'the model takes type = "category", values = ["u", "v", "w"]' in (
         refused.stderr
     )
-    new.write_text("kind,x\nu,\n")
+    new.write_text("kind,x\nu,old\n")
     refused = command(*line)
-    assert_sentence(refused, "column x lacks a finite number ('' in row 1; the first")
+    assert_sentence(
+        refused, "column x holds numbers and texts ('old' in row 1, or 2 wi"
+    )
     assert "mend the cells, for the model takes type" in refused.stderr
     assert "schema`" not in refused.stderr and "--drop" not in refused.stderr
+    new.write_text("kind,x,ill\nu,,no\nv,1,yes\n,2,no\n")
+    said = succeeds(*line).stdout  # one blank cell refused the whole file
+    lacks = "missing, and their rows get no prediction, since the schema has no fill"
+    assert f"column x: 1 of 3 cells are {lacks}, in row 1\n" in said
+    assert f"column kind: 1 of 3 cells are {lacks}, in row 3\n" in said
+    assert "Accuracy on 1 rows" in said
+    blank, full, last = read(target)
+    assert blank["predicted"] == last["probability of no"] == "" != full["predicted"]
 
 
 SCHEMA = """schema = 1
@@ -127,10 +137,13 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
     assert [row["row"] for row in rows] == ["1", "2", "3"]
     assert [row["visit"] for row in rows] == ["=a", "b", "c"]
     assert [row["row (as written)"] for row in rows] == ["007", "007", ""]
-    assert "column x: 2 of 3 cells are clamped to its bounds, in row 1, 2\n" in said
+    assert (
+        "column x: 2 of 3 cells are clamped to its bounds, in row 1, 2: are they"
+        in said
+    )
     new.write_text("x\n" + "11\n" * 7)
     said = succeeds(*line, f"--to={tmp_path / 'many.csv'}").stdout
-    assert "7 of 7 cells are clamped to its bounds, in row 1, 2, 3, 4, 5 …\n" in said
+    assert "7 of 7 cells are clamped to its bounds, in row 1, 2, 3, 4, 5 …: " in said
     for flag in ("to=many.csv", "export=model.safetensors"):
         name, _, file = flag.partition("=")
         (tmp_path / file).write_text("mine")
@@ -231,7 +244,11 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
         (): "name a folder of a run, or a model file",
         (str(whole_run), str(text)): "it is not an .npy file of numbers",
         (str(whole_run), "new.csv"): "No such file",
-        (str(whole_run), "a.csv", "--to=b.xlsx"): "to must name a .csv file, got b.x",
+        (
+            str(whole_run),
+            "a.csv",
+            "--to=b.xlsx",
+        ): "a .csv file (predictions are CSV), got b.x",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
         assert_sentence(command("experiments.predict", *line), message)

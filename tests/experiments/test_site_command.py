@@ -55,7 +55,7 @@ def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(
     sizes = ("--num_examples=30", "--min_num_examples=20")
     shown = command("experiments.site", "init", *given, *sizes, *SETTINGS)
     assert shown.status == 0 and "site north: public key" in shown.stdout, shown
-    assert "target_delta: 1e-06" in shown.stdout and "solve:" not in shown.stdout
+    assert "at δ = 1e-06" in shown.stdout and "solve" not in shown.stdout
     again = command("experiments.site", "init", *given, *sizes, *SETTINGS)
     assert_sentence(again, "it has begun already")
     site = Site(log, witness=witness)

@@ -1,6 +1,7 @@
 """experiments.train as a user types it, and `kill -9`."""
 
 import pathlib
+import re
 import time
 
 from commands import SMALL_RUN, assert_same_bytes, start, succeeds
@@ -31,5 +32,6 @@ def test_a_killed_run_resumes_to_the_same_bytes_as_an_uninterrupted_one(
             time.sleep(0.01)
         process.kill()
     assert not (folder / "summary.json").exists()
-    succeeds(*arguments(folder), "--resume")
+    resumed = succeeds(*arguments(folder), "--resume").stderr
+    assert re.search(r"warning: goes on at round \d+ of \d+\n", resumed), resumed
     assert_same_bytes(folder, whole)

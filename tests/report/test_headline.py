@@ -48,18 +48,20 @@ def test_the_sentence_begins_with_whom_the_epsilon_holds_against() -> None:
     told = of(ROW | {"method": "rdp", "epsilon": 3.1}, ROW)
     assert told.startswith(
         "Against the server, which sees every upload: ε = 2.93 at δ = 1e-05 for "
-        "replacing one record, of a client (proved). Whoever sees less, as readers of "
-        "the published model do, learns no more. Somebody who knows everything but one "
+        "replacing one record, of a client (proved). Somebody who knows everything but "
     )
+    assert "are right; without the model, 50. Whoever sees less, as readers of" in told
     broken = "sees every upload, which secure aggregation is to hide, so that"
     told = of(ROW | {"epsilon": 34.36, "assumptions": broken}, COLLUDING)
     assert told.startswith(
         "Against the server, which sees sums alone, even if one client tells it all it "
         "knows, and against any one other client: ε = 0.5 at δ = 1e-05 for replacing "
-        "one record, of a client (proved). Whoever sees less, as readers of the "
-        "published model do, learns no more. Against the server, if the secure "
-        "summation is broken and it sees each client's upload: ε = 34.36, which "
-        "promises no protection."
+        "one record, of a client (proved). Somebody who knows everything but one "
+    )
+    assert told.endswith(  # the guesses of 0.5 stood behind 34.36
+        "without the model, 50. Whoever sees less, as readers of the published model "
+        "do, learns no more. Against the server, if the secure summation is broken and "
+        "it sees each client's upload: ε = 34.36, which promises no protection."
     )
     several = COLLUDING["adversary"].replace("1", "12")
     told = of(COLLUDING | {"adversary": several})
@@ -166,7 +168,13 @@ def test_a_model_that_names_one_class_is_said_to() -> None:
     """It was "better than guessing" of a model that predicted death for nobody."""
     scores = SCORES | {"confusion": [[70, 0], [30, 0]]}
     told = headline.filled("quality", {"test_scores": scores})
-    assert "It predicts “no” for every row" in told
+    assert "It predicts “no” for every row: use its probabilities, not its p" in told
+    for verdict, advice in {
+        "ranks better than guessing, its probabilities are worse": ": use the order of",
+        "not shown to be better than guessing": ".",
+    }.items():
+        worse = {"test_scores": scores | {"verdict": verdict}}
+        assert f"“no” for every row{advice}" in headline.filled("quality", worse)
     both = SCORES | {"confusion": [[60, 10], [5, 25]]}
     assert "every test row" not in headline.filled("quality", {"test_scores": both})
 

@@ -60,7 +60,7 @@ def load_adult(data_dir: Path) -> Dataset:
         )
     features, columns, test_columns = [], {}, {}
     for name, number in _FACTS["numbers"].items():
-        values = encoding.numbers_of(
+        values, _ = encoding.numbers_of(
             table[name],
             SchemaColumn("number"),
             literals.Notation(),

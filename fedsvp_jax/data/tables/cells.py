@@ -4,6 +4,7 @@ Text is normalised here, where it enters, and nowhere else. Nothing is guessed: 
 that could be meant in two ways is no number.
 """
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -140,13 +141,9 @@ def is_missing(column: Cells) -> np.ndarray:
 def numbers(column: Cells, notation: literals.Notation) -> np.ndarray:
     """(rows,) float64: the finite numbers that are plainly written; NaN elsewhere."""
     decimal, thousands = notation
-    if is_numeric(column):
-        return _floats(column)
-    if decimal == "." and not thousands:
-        try:
+    if is_numeric(column) or notation == literals.Notation():
+        with contextlib.suppress(pa.ArrowInvalid):
             return _floats(column)
-        except pa.ArrowInvalid:
-            pass
     mark, other = re.escape(decimal), "," if decimal == "." else "."
     group, tail = re.escape(thousands or other), f"{mark}[0-9]+"
     if thousands:
@@ -194,8 +191,23 @@ def values_of(
     return _of_each(written, lambda text: literals.days(text, form))
 
 
+def fractions(
+    column: Cells, decimal: str, type_: str = "number"
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows,) bool: numbers with this mark before a fraction; then those that may have
+    it between thousands, as in `12,697`.
+    """
+    has_mark = pc.match_substring(column, decimal).to_numpy()
+    if not has_mark.any():
+        return has_mark, has_mark
+    group = rf"^[+-]?[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+(?: ?%)?$"
+    in_groups = pc.match_substring_regex(column, group).to_numpy()
+    values = values_of(column, type_, literals.Notation(decimal))
+    return np.isfinite(values) & has_mark & ~in_groups, in_groups
+
+
 def place(column: Cells, wrong: np.ndarray) -> str:
-    """`('old' in row 20, the first of 3; the first row is 1)`: where cells are wrong.
+    """`('old' in row 20, or 21 with the header, the first of 3)`: the wrong cells.
 
     Args:
       column: (rows,) the cells.
@@ -203,8 +215,8 @@ def place(column: Cells, wrong: np.ndarray) -> str:
     """
     rows = np.flatnonzero(wrong)
     note = f", the first of {len(rows)}" if len(rows) > 1 else ""
-    cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
-    return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
+    cell = files.quoted(texts(column.slice(int(rows[0]), 1))[0].as_py())
+    return f"({cell} in row {rows[0] + 1}, or {rows[0] + 2} with the header{note})"
 
 
 def _floats(column: Cells) -> np.ndarray:

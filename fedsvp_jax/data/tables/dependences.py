@@ -77,7 +77,7 @@ def repetitions(
         order = np.random.default_rng(0).permutation(len(column))[: _CELLS // width]
         column = column.take(pa.array(order))
         if kind.type == "category":
-            _, codes = cells.distinct(column)
+            _, codes = cells.distinct(cells.as_codes(column))
             block = np.eye(codes.max() + 1)[codes]
         else:
             values = cells.values_of(column, kind.type, notation, kind.form)

@@ -147,14 +147,8 @@ def written_notation(
         if cells.is_numeric(column):
             continue
         for mark in literals.DECIMALS:
-            if not pc.any(pc.match_substring(column, mark)).as_py():
-                continue
-            group = f"^[+-]?[1-9][0-9]{{0,2}}(?:[{mark}][0-9]{{3}})+$"
-            in_groups = pc.match_substring_regex(column, group).to_numpy()
-            has_mark = pc.match_substring(column, mark).to_numpy()
-            is_number = np.isfinite(cells.numbers(column, Notation(mark)))
-            ungrouped = is_number & has_mark & ~in_groups
-            for seen, where in ((fractions, ungrouped), (groups, in_groups)):
+            masks = cells.fractions(column, mark)
+            for seen, where in zip((fractions, groups), masks, strict=True):
                 if where.any():
                     seen[mark].append(f"{name} {place(column, where)}")
     if fractions[","] and fractions["."]:
@@ -345,13 +339,14 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
     marks = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
-    few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
+    is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
-        f'type = "category", values = {json.dumps(listed)}': few and is_number,
+        f'type = "category", values = {json.dumps(listed)}': is_whole
+        and 2 < len(codes) <= _MOST_LABELS,
         'a whole number of its own in every row: an identifier? then type = "drop"': (
-            is_number and _FEW < len(codes) == len(values) and not (codes % 1).any()
+            is_whole and _FEW < len(codes) == len(values)
         ),
         f"{', '.join(marks)}: a missing number? state it in missing": marks
         and is_number,

@@ -15,15 +15,17 @@ import pyarrow.compute as pc
 from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, nearest
 
-from ..dataset import Column
+from ..dataset import CellMasks, Column
 from . import cells, files, literals
 from .cells import Cells, Columns, place
-from .schema import OTHERS, Schema, SchemaColumn, written
+from .schema import OTHERS, Schema, SchemaColumn, table_header, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
 _SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _SEEN = 2**12  # rows of which more different numbers are no categories
+# (rows, width) features; categories, if they are few; cells that were changed
+_Features = tuple[np.ndarray, Column | None, CellMasks]
 
 
 class Misfit(ValueError):
@@ -39,7 +41,7 @@ class Encoded(NamedTuple):
 
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
-    beyond: dict[str, np.ndarray]  # rows that were clamped, or taken as `OTHERS`
+    changed_cells: dict[str, CellMasks]  # as `Dataset` has them
     at_extremes: list[str]  # columns without a mark whose bounds are the rows' extremes
 
 
@@ -60,13 +62,13 @@ def encode(
       source: the file, in messages.
       wrong: what is wrong with the table already.
       of_model: whether a trained model has the schema, so that the cells alone can be
-        mended.
+        mended. Features of a missing cell that nothing fills are NaN then.
 
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes, outside, at_extremes = list(wrong), {}, {}, list[str]()
-    declared = schema.features
+    faults, attributes, changed, at_extremes = list(wrong), {}, {}, list[str]()
+    declared, notation = schema.features, _notation(schema, table)
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():
@@ -77,8 +79,8 @@ def encode(
                     f"{source} lacks the column {name}{nearest(name, tuple(table))}"
                 )
             try:
-                features, attribute, beyond = _encode_column(
-                    table.pop(name), column, schema.notation, at
+                features, attribute, masks = _encode_column(
+                    table.pop(name), column, notation, at, of_model
                 )
             except Misfit as error:
                 if not of_model:
@@ -92,14 +94,14 @@ def encode(
             start += column.width
             if attribute is not None:
                 attributes[name] = attribute
-            if len(beyond):
-                outside[name] = beyond
-            elif column.from_data is None and _ends_at(column.bounds, features):
+            changed[name] = {kind: mask for kind, mask in masks.items() if mask.any()}
+            may_be_read = column.from_data is None and "clamped" not in changed[name]
+            if may_be_read and _ends_at(column.bounds, features):
                 at_extremes.append(name)
     files.refuse(faults)
     if not width:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(inputs, attributes, outside, at_extremes)
+    return Encoded(inputs, attributes, changed, at_extremes)
 
 
 def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
@@ -108,20 +110,41 @@ def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
     return not of_form and features.min() <= -0.98 and features.max() >= 0.98
 
 
-def _encode_column(
-    values: Cells, column: SchemaColumn, notation: literals.Notation, source: str
-) -> tuple[np.ndarray, Column | None, np.ndarray]:
-    """(rows, width) features; categories; rows beyond bounds or stated categories.
+def _notation(schema: Schema, table: Columns) -> literals.Notation:
+    """The schema's; or, where all fractions have the other decimal mark, that mark.
 
-    Categories are None where there are too many, or fractions.
+    A cell is the same number in both, or none: whether it is refused is all that other
+    rows decide. Of a table without a schema, whose draft has the mark True, nobody
+    stated what a comma is.
     """
+    stated = schema.notation
+    other = literals.Notation("," if stated.decimal == "." else ".")
+
+    def occurs(mark: str) -> bool:
+        return any(
+            cells.fractions(table[name], mark, column.type)[0].any()
+            for name, column in schema.features.items()
+            if column.type in ("number", "percent")
+            and name in table
+            and not cells.is_numeric(table[name])
+        )
+
+    is_other = occurs(other.decimal) and not occurs(stated.decimal)
+    is_stated = stated.thousands or schema.classes_from_data is True
+    return other if is_other and not is_stated else stated
+
+
+def _encode_column(
+    values: Cells,
+    column: SchemaColumn,
+    notation: literals.Notation,
+    source: str,
+    of_model: bool,
+) -> _Features:
+    """The features of a column; fractions are no categories."""
     if column.type == "category":
-        codes = coded(values, column.values, source)
-        one_hot = _category_features(column.values)
-        few = len(column.values) <= MAX_ATTRIBUTES
-        attribute = Column(codes, column.values, not column.from_data) if few else None
-        return one_hot[codes], attribute, _count_others(codes, values, column, source)
-    numbers = numbers_of(values, column, notation, source)
+        return _encode_category(values, column, source, of_model)
+    numbers, missing = numbers_of(values, column, notation, source, of_model)
     attribute = None
     is_whole = column.type == "number" and not column.missing and column.fill is None
     if (
@@ -135,34 +158,38 @@ def _encode_column(
             attribute = None
     low, high = column.bounds
     scaled = np.zeros(len(numbers), np.float32)
-    beyond = np.flatnonzero((numbers < low) | (numbers > high))
     if high > low:
         above, span = np.clip(numbers, low, high) - low, high - low
         share = np.log1p(above) / np.log1p(span) if column.log else above / span
         scaled[:] = 2 * share - 1
-    return scaled[:, None], attribute, beyond
+    masks = {"clamped": (numbers < low) | (numbers > high), "missing": missing}
+    return scaled[:, None], attribute, masks
 
 
-def _count_others(
-    codes: np.ndarray, values: Cells, column: SchemaColumn, source: str
-) -> np.ndarray:
-    """The rows with a text that `OTHERS` takes.
+def _encode_category(
+    values: Cells, column: SchemaColumn, source: str, of_model: bool
+) -> _Features:
+    """As `_encode_column`.
 
     Raises:
-      ValueError: that are all cells, as where a file has codes for the schema's words.
+      ValueError: `OTHERS` takes all, as where a file has codes for the schema's words.
     """
-    if OTHERS not in column.values:
-        return np.empty(0, int)
-    filled = ~cells.is_missing(values)
-    others = filled & (codes == column.values.index(OTHERS))
-    if len(column.values) > 1 and _FEW_CELLS <= filled.sum() == others.sum():
+    missing = cells.is_missing(values)
+    codes = coded(values, column.values, source, ~(missing & of_model))
+    features = _category_features(column.values)[codes]
+    features[codes < 0] = np.nan
+    is_other = np.isin(codes, (-1, [*column.values, OTHERS].index(OTHERS)))
+    others = is_other & ~missing
+    if len(column.values) > 1 and _FEW_CELLS <= (~missing).sum() == others.sum():
         named = ", ".join(map(repr, column.values[:3]))
         raise Misfit(
             f"{source} holds none of its categories ({named}, …) "
             f"{place(values, others)}",
             "write them as the schema does, or leave the column out (--drop_columns)",
         )
-    return np.flatnonzero(others)
+    few = len(column.values) <= MAX_ATTRIBUTES
+    attribute = Column(codes, column.values, not column.from_data) if few else None
+    return features, attribute, {"others": others, "missing": is_other & missing}
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:
@@ -180,25 +207,31 @@ def _category_features(values: Sequence[str]) -> np.ndarray:
 
 
 def numbers_of(
-    values: Cells, column: SchemaColumn, notation: literals.Notation, source: str
-) -> np.ndarray:
-    """(rows,) float64: what the cells of a column mean, missing ones filled.
+    values: Cells,
+    column: SchemaColumn,
+    notation: literals.Notation,
+    source: str,
+    of_model: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows,) float64: what the cells of a column mean, missing ones filled; and bool:
+    which are missing.
 
     Raises:
-      ValueError: a cell is missing without a fill value, or something else.
+      ValueError: a cell is missing without a fill value, unless it is `of_model`, or
+        something else.
     """
     numbers = cells.values_of(values, column.type, notation, column.form)
-    listed = cells.holds(values, column.missing)
-    numbers[listed] = np.nan
-    if column.fill is not None:
-        missing = listed | cells.is_missing(values)
-        numbers[missing & np.isnan(numbers)] = column.fill
-    if (wrong := np.isnan(numbers)).any():
-        _refuse(values, wrong, column, notation, source)
-    return numbers
+    missing = cells.holds(values, column.missing)
+    if (missing | np.isnan(numbers)).any():
+        missing = missing | cells.is_missing(values)
+        numbers[missing] = np.nan if column.fill is None else column.fill
+        wrong = np.isnan(numbers) & ~(missing & of_model)
+        if wrong.any():
+            _refuse(values, wrong, column, notation, source)
+    return numbers, missing
 
 
-_FAULTS = toml_beside(__file__, "encoding.toml")
+_REMEDIES = toml_beside(__file__, "encoding.toml")
 
 
 def _refuse(
@@ -209,23 +242,30 @@ def _refuse(
     source: str,
 ) -> None:
     """Raises Misfit: which cells are wrong, and what mends them."""
-    unknown_cells = wrong & ~cells.is_missing(values)
-    otherwise = _FAULTS["otherwise"].get(column.type)
-    if otherwise and unknown_cells.any():
-        fault, remedy = otherwise
-        raise Misfit(f"{source} {fault} {place(values, unknown_cells)}", remedy)
     names, codes = cells.distinct(values)
-    kinds = np.array([literals.kind(text, notation) for text in names])[codes]
-    for kind, (fault, remedy) in _FAULTS["remedies"].items():
-        of_kind = wrong & (kinds == kind)
-        if not of_kind.any():
-            continue
-        mark = literals.grouped(names[codes[of_kind.argmax()]])
-        marks = f'thousands = "{mark}"'
-        if mark in literals.DECIMALS:
-            marks += f' or decimal = "{mark}"'
-        at = place(values, of_kind)
-        raise Misfit(f"{source} {fault} {at}", remedy.format(marks=marks))
+    of_type = f"no {column.type}"
+    kinds = np.array(
+        [
+            of_type
+            if of_type in _REMEDIES and text.lower() not in literals.NO_VALUE
+            else literals.kind(text, notation)
+            for text in names
+        ]
+    )[codes]
+    kind = next(kind for kind in _REMEDIES if kind in kinds[wrong])
+    of_kind = wrong & (kinds == kind)
+    cell = names[codes[of_kind.argmax()]]
+    mark = literals.grouped(cell)
+    or_decimal = f' or decimal = "{mark}"' if mark in literals.DECIMALS else ""
+    fault, remedy = _REMEDIES[kind]
+    raise Misfit(
+        f"{source} {fault} {place(values, of_kind)}",
+        remedy.format(
+            table=table_header(source.rpartition(": column ")[2]),
+            cell=files.quoted(cell),
+            marks=f'thousands = "{mark}"{or_decimal}',
+        ),
+    )
 
 
 def check_named(written: Cells, kind: str, source: str) -> None:
@@ -237,27 +277,33 @@ def check_named(written: Cells, kind: str, source: str) -> None:
         )
 
 
-def coded(values: Cells, names: Sequence[str], source: str) -> np.ndarray:
-    """(rows,) int32: which of the categories each value is.
+def coded(
+    values: Cells,
+    names: Sequence[str],
+    source: str,
+    required: np.ndarray | bool = True,
+) -> np.ndarray:
+    """(rows,) int32: which of the categories each value is; -1: none of them.
 
     Args:
       values: (rows,) cells.
       names: the categories; `OTHERS` among them takes what is none of them.
       source: the column, in messages.
+      required: (rows,) bool: cells that must be one of them.
 
     Raises:
-      ValueError: a value is none of them.
+      ValueError: such a cell is none of them.
     """
     other = names.index(OTHERS) if OTHERS in names else -1
     listed = cells.as_codes(pa.chunked_array([names], pa.string())).combine_chunks()
     places = pc.index_in(cells.as_codes(values), listed)
     codes: np.ndarray = places.fill_null(other).to_numpy()
-    if (codes < 0).any():
+    if (wrong := (codes < 0) & required).any():
         raise Misfit(
             f"{source} holds a text that is none of its categories "
-            f"{place(values, codes < 0)}",
-            "mend it, or add it to them in the schema, or * for all others (`fedsvp "
-            "schema` drafts one)",
+            f"{place(values, wrong)}",
+            "mend it, or state in the schema (`fedsvp schema` drafts one) that it is a "
+            "category, or * for all others",
         )
     return codes
 
@@ -277,6 +323,6 @@ def by_name(values: Cells, source: str) -> Column:
     names, codes = cells.distinct(cells.as_codes(values))
     files.check_printable(names, source)
     if all(map(_WHOLE.fullmatch, names)):
-        order = np.array(sorted(range(len(names)), key=lambda at: int(names[at])), int)
+        order = np.argsort(np.array([*map(int, names)], object), kind="stable")
         names, codes = [names[at] for at in order], np.argsort(order)[codes]
     return Column(codes, tuple(names), public=False)

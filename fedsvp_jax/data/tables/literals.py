@@ -99,7 +99,6 @@ def time_of(number_of_hours: float) -> datetime.time:
     return (datetime.datetime.min + datetime.timedelta(seconds=seconds)).time()
 
 
-_COMMA = re.compile(r"[+-]?[0-9.]*[0-9],[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 GROUPED = re.compile(WORDS["hints"]["grouped"][0])
 
@@ -113,8 +112,8 @@ def grouped(text: str) -> str:
 def kind(text: str, notation: Notation) -> str:
     """What a cell is that is no number: missing, date, time, percent, grouped, ... .
 
-    `grouped` has groups of three digits, which nobody stated; `comma` has a decimal
-    comma in a table of decimal points.
+    `grouped` has groups of three digits, which nobody stated; `mark` has a decimal
+    comma in a table of decimal points, or a point in one of commas.
     """
     if grouped(text) not in ("", *notation):
         return "grouped"
@@ -128,4 +127,5 @@ def kind(text: str, notation: Notation) -> str:
         return "time"
     if text.endswith("%"):
         return "percent"
-    return "comma" if other == "," and _COMMA.fullmatch(text) else "text"
+    fraction = f"[+-]?[0-9{notation.decimal}]*[0-9][{other}][0-9]+"
+    return "mark" if re.fullmatch(fraction, text) else "text"

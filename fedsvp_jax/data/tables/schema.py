@@ -4,7 +4,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 
     schema = 1
     unit = "row"                 # what is protected: a row, a person, or a client
-    decimal = "."                # before a fraction
+    decimal = "."                # before a fraction; a file may have the other alone
     thousands = ","              # between groups of three digits; left out: none
     encoding = "cp1252"          # left out: "utf-8"
     test_fraction = 0.2          # where no column `split` says train or test
@@ -96,6 +96,7 @@ _UNITS: dict[str, Callable[[float], Any]] = {
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NO_FILL = "# fill = …  # no cell was blank; without a fill a blank one is refused"
 Mark = bool | tuple[float, ...] | Names | None
 
 
@@ -408,7 +409,7 @@ def to_toml(
     Args:
       schema: what is written.
       notes: a comment above a column; "label", "client" and "person" too.
-      head: comment lines at the top.
+      head: comment lines at the top; a draft has some, and says where a fill lacks.
     """
     notes = notes or {}
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
@@ -419,8 +420,7 @@ def to_toml(
         if getattr(schema, next(iter(keys.values())))
     ]
     for name, column in schema.columns.items():
-        key = name if _BARE.fullmatch(name) else _toml(name)
-        tables.append((f"columns.{name}", f"[columns.{key}]", written(column)))
+        tables.append((f"columns.{name}", table_header(name), written(column)))
     for note, title, entries in tables:
         if title:
             comment = [f"# TODO: {line}" for line in notes.get(note, "").splitlines()]
@@ -428,7 +428,14 @@ def to_toml(
         for key, value in entries.items():
             todo = "  # TODO" if key == "from_data" and value != "false" else ""
             lines.append(f"{key} = {value}{todo}")
+        if head and "bounds" in entries and "fill" not in entries:
+            lines.append(_NO_FILL)
     return "\n".join(lines) + "\n"
+
+
+def table_header(column: str) -> str:
+    """The line above a column's entries: `[columns.age]`."""
+    return f"[columns.{column if _BARE.fullmatch(column) else _toml(column)}]"
 
 
 def written(declared: Schema | SchemaColumn, section: str = "") -> dict[str, str]:

@@ -255,6 +255,7 @@ def from_table(
         public_test=test is not None,
         train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
+        changed_cells=encoded.changed_cells,
     )
 
 
@@ -347,8 +348,8 @@ def _fit_schema(
     declared = dropped | schema.columns.keys()
     unknown_to_it = [name for name in columns if name not in declared]
     wrong += [
-        f"{source}: column {name} is not in the schema; declare it there, with "
-        'type = "drop" to leave it out'
+        f"{source}: column {name} is not in the schema; leave it out of the file, or "
+        'state in the schema (`fedsvp schema` drafts one) type = "drop" for it'
         for name in unknown_to_it
     ]
     schema_columns = {
@@ -389,12 +390,12 @@ def _split_rows(
             "must say train or test of each row, and both must occur: write it so, "
             f"rename it, or leave it out (--drop_columns={name})"
         )
-    if persons is not None:
-        number = int(persons.max()) + 1
-        order = np.random.default_rng(0).permutation(number)
-        return (order < round(test_fraction * number))[persons], set()
-    order = np.random.default_rng(0).permutation(len(clients))
-    return _draw_rows(order, round(test_fraction * len(clients)), clients), set()
+    number = len(clients) if persons is None else int(persons.max()) + 1
+    order = np.random.default_rng(0).permutation(number)
+    size = round(test_fraction * number)
+    if persons is None:
+        return _draw_rows(order, size, clients), set()
+    return (order < size)[persons], set()
 
 
 def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:

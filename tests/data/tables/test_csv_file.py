@@ -8,6 +8,7 @@ import re
 import resource
 import time
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -71,18 +72,19 @@ REFUSED = {
     "fractions as labels": (table_of(y=NUMBERS), "numbers that are no classes"),
     "NA among numbers": (
         table_of(x=with_one(NUMBERS, "NA", "n/a")),
-        r"column x lacks a finite number \('NA' in row 19, the first of 2.*fill it in, "
-        r"state a fill value.*or leave the column",
+        r"column x lacks a finite number \('NA' in row 19, or 20 .*first of 2.*fill it "
+        r"in, or state in the schema.*below \[columns.x\]: fill = …; or leave",
     ),
     "infinity": (table_of(x=with_one(NUMBERS, "inf")), "lacks a finite number .'inf'"),
     "beyond float64": (table_of(x=with_one(NUMBERS, "1e999")), "number .'1e999'"),
     "decimal commas": (
         table_of(x=[n.replace(".", ",") for n in NUMBERS]),
-        "commas in numbers .'0,5' in row 1, the first of 20.*write 3.5.*decimal",
+        "decimal mark other.*'0,5' in row 1, or 2 with the header, the first of 20",
     ),
     "a text among numbers": (
         table_of(x=with_one(NUMBERS, "old")),
-        "holds numbers and texts .'old' in row 20.*state in a schema",
+        "numbers and texts .'old' in row 20.*[(]`fedsvp schema` drafts one[)], below "
+        r"\[columns.x\]: missing = \['old'\], or type",
     ),
     "underscores": (table_of(x=with_one(NUMBERS, "1_000")), "numbers and texts .'1_0"),
     "a blank text": (
@@ -106,7 +108,10 @@ REFUSED = {
         "line 1: column 3 has no name; name it, or delete it",
     ),
     "a name twice": (table_of().replace("x,y", "y,y"), "2 columns have the name 'y'"),
-    "dates": (table_of(d=["2024-01-31"] * ROWS), "holds dates .*type = .date. in a s"),
+    "dates": (
+        table_of(d=["2024-01-31"] * ROWS),
+        "holds dates .*in the schema.*: type = .date",
+    ),
     "a header with two faults and a short line": (
         "x,,x\n1,2\n",
         "column 2 has no name.*2 columns have the name 'x'.*line 2, has 2 values",
@@ -295,7 +300,9 @@ READ = {  # a cell, by which decimal: the number that it is, or what is said of 
     ("1.234,5", ","): 20.0,
     ("1,234.5", "."): 20.0,
     ("+.5e1", "."): 5.0,
-    ("1,5", "."): "commas in numbers .'1,5' in row 20",
+    ("1,5", "."): 1.5,  # no other cell has a fraction
+    ("1.5", ","): 1.5,
+    ("1,234", "."): "between thousands .'1,234' in row 20",
     ("1.234", ","): "between thousands .'1.234' in row 20.*thousands = ... or decimal",
     ("<5", "."): "numbers and texts .'<5' in row 20",
     ("5 mg", "."): "numbers and texts .'5 mg' in row 20",
@@ -318,6 +325,28 @@ def test_a_number_is_what_its_schema_says(
     data = load(tmp_path / "a.csv", content, schema=str(schema))
     assert data.from_records == ()
     assert data.test_inputs[-1, 0] == pytest.approx(expected / 10 - 1)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(("decimal", "mark"), [(".", ","), (",", "."), (".", ".")])
+def test_a_file_may_have_the_other_decimal_mark_alone(
+    decimal: str, mark: str, tmp_path: pathlib.Path
+) -> None:
+    """A clinic cannot alter the schema, and its commas were refused."""
+    schema, file = tmp_path / "schema.toml", tmp_path / "a.csv"
+    schema.write_text(DECLARED.format(decimal=decimal))
+    halves = [f"{n}{mark}5" for n in range(ROWS)]
+    loaded = load(file, table_of(x=halves, split=SPLIT), schema=str(schema))
+    inputs = np.concatenate([loaded.train_inputs, loaded.test_inputs])[:, 0]
+    np.testing.assert_allclose(inputs, (np.arange(ROWS) + 0.5) / 10 - 1, atol=1e-6)
+    other = "," if mark == "." else "."
+    for cell, message in {
+        f"2{other}5": "decimal mark other than expected",
+        f"1{other}250": "between thousands",  # 1250 of who writes 0,5
+    }.items():
+        content = table_of(x=with_one(halves, cell), split=SPLIT)
+        with pytest.raises(ValueError, match=message):
+            load(file, content, schema=str(schema))
 
 
 def with_row_names(header: str, name: str) -> str:

@@ -441,6 +441,11 @@ def test_columns_that_repeat_another_are_noted_with_it() -> None:
         "late": np.where(stage == "III", "yes", "no"),
         "female": (sex == "F").astype(int),
         "sex": sex,
+        "level": (level := rng.choice(["1", "II", "III", "IV", "V"], 300)),
+        "level again": [
+            "1.0" if c == "1" and n % 2 else c for n, c in enumerate(level)
+        ],
+        "first": np.where(level == "1", 1, 0),
         "male": (sex == "M").astype(int),
         "weight": weight,
         "pounds": (weight / 0.4536).round(),
@@ -463,6 +468,8 @@ def test_columns_that_repeat_another_are_noted_with_it() -> None:
         "columns.stage_I": "stage",
         "columns.stage again": "stage",
         "columns.late": "stage",
+        "columns.level again": "level",
+        "columns.first": "level",
         "columns.sex": "female",
         "columns.male": "female",
         "columns.pounds": "weight",

@@ -24,6 +24,7 @@ from fedsvp_jax.data.tables.schema import (
 )
 from fedsvp_jax.data.tables.table import from_table, load_file, load_rows
 from fedsvp_jax.federation import build
+from fedsvp_jax.report import headline
 
 pytestmark = pytest.mark.hole
 ROWS = 60
@@ -232,7 +233,7 @@ def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(
         sources.load("npz", path, dataclasses.replace(told, classes=2))
     text = declared.read_text()
     for other, message in {
-        text.replace("'f'", "'w'"): r"'f' in row 1.*mend it, or add it to them",
+        text.replace("'f'", "'w'"): r"'f' in row 1.*mend it, or state in the schema",
         text.replace("sex", "sexx"): "did you mean sex",
     }.items():
         declared.write_text(other)
@@ -390,10 +391,64 @@ def test_rows_of_another_file_become_the_features_that_training_had(
         "age,dose\n1,2": "lacks the column size$",
         "age,dose,SIZE\n1,2,S": r"lacks the column size \(did you mean SIZE\?\)",
         "age,dose,size\n1,2,XL": "categories .'XL' in row 1",
-        "age,dose,size\nold,2,S": "age holds numbers and texts .'old'",
-        "age,dose,size\n1,,S": "column dose lacks a finite number .'' in row 1",
+        "age,dose,size\nold,2,S": "age holds numbers and texts .'old' in row 1, or 2 w",
         "age,dose,size\n": "has no rows",
     }.items():
         new.write_text(content)
         with pytest.raises(ValueError, match=message):
             load_rows(new, schema)
+    new.write_text("age,dose,size\n1,,S\n1,2,\n1,2,S")
+    rows, _ = load_rows(new, schema)
+    assert np.isnan(rows.inputs).any(1).tolist() == [True, True, False]
+    masks = {
+        name: kinds["missing"] for name, kinds in rows.changed_cells.items() if kinds
+    }
+    assert {k: mask.tolist() for k, mask in masks.items()} == {
+        "dose": [True, False, False],
+        "size": [False, True, False],
+    }
+
+
+CELLS = """schema = 1
+label = {column = "ill", classes = ["no", "yes"]}
+[columns.weight]
+type = "number"
+bounds = [30, 200]
+fill = 70
+missing = ["-9"]
+[columns.sex]
+type = "category"
+values = ["female", "male", "*"]
+"""
+
+
+@pytest.mark.hole
+def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
+    """Grams for kilograms and M for male trained without a word."""
+    table = {
+        "weight": ["70000", "80", "", "-9", "90"] * 8,
+        "sex": ["M", "female", "", "F", "*"] * 8,
+        "ill": ["no", "yes"] * 20,
+    }
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    said = headline.filled("changed_rows", data)
+    lines = [
+        "column weight: 8 of 40 cells are clamped to its bounds, in row 1, 6, 11, 16",
+        "column weight: 16 of 40 cells are missing, and filled, in row 3, 4, 8, 9, 13",
+        "warning: column sex: 24 of 40 cells are in none of its categories",
+        "has the file other codes than the schema?",
+        "column sex: 8 of 40 cells are missing, and taken as *, in row 3, 8, 13",
+        "These counts looked at the rows: keep them to yourself.",
+    ]
+    for line in lines:
+        assert line in said
+    assert "unit" not in said
+    table["weight"], table["sex"] = ["70000", "80", "0"] * 13 + ["90"], ["male"] * 40
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    assert data.changed_cells["sex"] == {}
+    said = headline.filled("changed_rows", data)
+    assert said.startswith("warning: column weight: 26 of 40 cells are clamped to its")
+    assert "are they in another unit than the schema's?" in said
+    table["weight"] = ["70"] * 40
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    assert headline.filled("changed_rows", data) == ""
