@@ -2,7 +2,8 @@
 
 Source: jax_privacy 2.0, `experimental/execution_plan.py` and `accounting.py`: the noise
 on a step's sum is z times the sensitivity under the accountant's relation; every group
-of records is drawn from in one step of `num_bands`, by Poisson batches of rate q.
+of records is drawn from in one step of `num_bands`, by Poisson batches of rate q. The
+noise's key is `noise_seed`, or one of 2^31 that `noise_addition.py` draws.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ from .components import ask, unknown
 from .noise import Noise, Setting, Stated, nothing
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
+_SEEDED = "noise_seed is set: whoever knows it can subtract the noise"
 _RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C
 
 
@@ -23,7 +25,8 @@ def live(config: Any) -> list[Noise]:
     """
     settings = ask(config, [_CONFIG])
     if lines := unknown([settings]):
-        return [nothing(settings.source, "no noise is understood", *lines)]
+        text = "no noise is understood: give a BandMFExecutionPlanConfig"
+        return [nothing(settings.source, text, *lines)]
     relation = config.accountant.neighboring_relation.name
     cut = settings.values["truncated_batch_size"] is not None
     if cut or settings.values["column_normalize"] or relation not in _RELATIONS:
@@ -53,7 +56,9 @@ def live(config: Any) -> list[Noise]:
                 "the loop hands each batch of the plan to its clipped_grad, and this "
                 "sum, unchanged, to its noise",
                 "nothing else that these records decide leaves",
-                "the noise, floating-point numbers, is nobody's guess: no seed is told",
+                "nobody tries the 2^31 seeds, from one of which all of the noise follows",
+                "the noise, floating-point numbers, is as good as real",
             ),
+            flaws=() if config.noise_seed is None else (_SEEDED,),
         )
     ]

@@ -8,7 +8,6 @@ Poisson batches by privacy loss distributions, noise of pure ε by basic composi
 
 import dataclasses
 import math
-import numbers
 from typing import NamedTuple
 
 from scipy import optimize
@@ -16,7 +15,7 @@ from scipy import optimize
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.views import SEEN
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import printable, toml_beside
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 from .components import Component
@@ -24,6 +23,7 @@ from .components import Component
 _RELATIONS = toml_beside(__file__, "engines.toml")["relations"]  # in words, by unit
 _PER = ("upload", "run")
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
+_LARGE_DELTA = 1e-3  # to publish one of a thousand whole keeps it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +31,10 @@ class Stated:
     """An ε that somebody states.
 
     Attributes:
-      epsilon, delta: the claim.
+      epsilon, delta: the claim; δ = 0 is kept by pure noise alone.
       per: "upload" or "run".
+      population_size: n, clients, or records where they are the unit. At δ >= 1/n
+        nothing is reached; None compares none.
 
     Raises:
       ValueError: no such claim is possible.
@@ -41,15 +43,16 @@ class Stated:
     epsilon: float
     delta: float
     per: str
+    population_size: int | None = None
 
     def __post_init__(self) -> None:
-        pair = self.epsilon, self.delta
-        usual = all(isinstance(number, numbers.Real) for number in pair)
-        if not (usual and pair[0] >= 0 <= pair[1] < 1 and self.per in _PER):
-            raise ValueError(
-                "state an ε >= 0 with δ in [0, 1) per 'upload' or 'run', got "
-                f"{self.epsilon!r}, {self.delta!r}, {self.per!r}"
-            )
+        claim = Component("", "a stated claim", vars(self))
+        claim.number("epsilon", at_least=0)
+        claim.number("delta", at_least=0, below=1)
+        if self.population_size is not None:
+            claim.count("population_size")
+        if self.per not in _PER:
+            raise ValueError(f"per must be 'upload' or 'run', got {self.per!r}")
 
 
 class Setting(NamedTuple):
@@ -116,19 +119,19 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
     Args:
       noise: of an upload.
       relation: "zero_out" or "replace_one".
-      delta: δ in (0, 1); not read by pure noise.
+      delta: δ in [0, 1); not read by pure noise.
       uploads: at least 1.
 
     Returns:
-      ε; inf without noise, and for what is not counted: to replace a record of Poisson
-      batches.
+      ε; inf without noise, of Gaussian noise at δ = 0, and for what is not counted: to
+      replace a record of Poisson batches.
     """
     factor = 1 if relation == "zero_out" else 2
     if noise.pure is not None:
         twice = relation == "replace_one" and noise.relation == "zero_out"
         return (2 if twice else 1) * noise.pure * uploads
     number, z = uploads * noise.steps, noise.multiplier / factor
-    if z * z == 0 or math.isinf(precision := number / (z * z)):
+    if z * z * delta == 0 or math.isinf(precision := number / (z * z)):
         return math.inf
     if noise.rate == 1:
         return composed_epsilon("gdp", precision, delta)
@@ -174,20 +177,48 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     return rows
 
 
+def table(noise: Noise, delta: float, rounds: int | None) -> str:
+    """The noise, its `claims`, and what they rest on, in lines."""
+    rows = [("adversary", "neighbours", "accounting", "ε", "δ", "status")]
+    for row in claims(noise, delta, rounds):
+        costs = f"{row.epsilon:.4g}", f"{row.delta:.4g}"
+        rows.append((row.adversary, row.relation, row.method, *costs, row.status))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        f"{noise.source}: {noise.text}",
+        "",
+        *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
+        "",
+        *(f"assumed: {line}" for line in noise.assumptions),
+        *(f"nominal: {line}" for line in noise.flaws),
+    ]
+    return "\n".join(map(printable, lines))
+
+
 def _count(noise: Noise, rounds: int) -> int:
     return Component("", noise.source, {"rounds": rounds}).count("rounds")
 
 
+class Change(NamedTuple):
+    """The least change of a setting that makes a stated ε true."""
+
+    setting: str
+    least_value: float
+    present_value: float
+
+
 class Verdict(NamedTuple):
-    """Whether a stated ε is reached.
+    """Whether a stated ε is reached; `str` gives it in lines.
 
     Attributes:
       stated: the claim.
       relation: in words.
       epsilon: what follows, at the stated δ.
-      status: "proved", or "nominal": something was not understood, or ε is infinite.
+      status: "proved", or "nominal": something was not understood, ε is infinite, or
+        δ >= 1/n.
       reached: whether ε is proved and no more than was stated, to 0.1 %.
-      needed: the setting's least value that reaches it; None where none does.
+      least_change: None where nothing is to be changed, or no value would help.
+      warning: of a δ above 0.001 or >= 1/n; "" of others.
     """
 
     stated: Stated
@@ -195,7 +226,24 @@ class Verdict(NamedTuple):
     epsilon: float
     status: str
     reached: bool
-    needed: float | None
+    least_change: Change | None
+    warning: str
+
+    def __str__(self) -> str:
+        stated, change = self.stated, self.least_change
+        follows = "it follows" if self.reached else "it does not follow"
+        lines = [
+            f"stated: ε = {stated.epsilon:g} at δ = {stated.delta:g}, {stated.per}, "
+            f"{self.relation}: {follows}, ε is {self.epsilon:.4g} ({self.status})"
+        ]
+        if self.warning:
+            lines.append(f"warning: {self.warning}")
+        if change:
+            lines.append(
+                f"least change: {change.setting} = {change.least_value:.4g} (it is "
+                f"{change.present_value:g})"
+            )
+        return "\n".join(lines)
 
 
 def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
@@ -213,17 +261,25 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     rounds = 1 if rounds is None else _count(noise, rounds)
     uploads = 1 if stated.per == "upload" else rounds
     spent = epsilon(noise, noise.relation, stated.delta, uploads)
-    if noise.pure is None and stated.delta <= 0:
-        spent = math.inf
-    proved = math.isfinite(spent) and not noise.flaws
+    delta = stated.delta
+    covers_publishing = delta * (stated.population_size or 0) >= 1
+    is_sound = not (noise.flaws or covers_publishing)
+    warning = ""
+    if covers_publishing or delta > _LARGE_DELTA:
+        warning = (
+            f"δ = {delta:g} is too large: who publishes one {noise.unit} of "
+            f"{1 / delta:.0f} whole keeps it; take one far below 1 over their number"
+        )
+    proved = math.isfinite(spent) and is_sound
     reached = proved and spent <= stated.epsilon * (1 + _TOLERANCE)
-    needed = None
-    if not (reached or noise.flaws) and noise.setting and stated.epsilon > 0:
+    change = None
+    if is_sound and not reached and noise.setting and stated.epsilon * delta > 0:
+        scale = noise.setting.per_multiplier
         z = _least_multiplier(noise, stated, uploads)
-        needed = noise.setting.per_multiplier * z
+        change = Change(noise.setting.name, scale * z, scale * noise.multiplier)
     relation = _RELATIONS[noise.unit][noise.relation]
     status = "proved" if proved else "nominal"
-    return Verdict(stated, relation, spent, status, reached, needed)
+    return Verdict(stated, relation, spent, status, reached, change, warning)
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:

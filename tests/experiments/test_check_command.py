@@ -61,6 +61,25 @@ def test_bad_input_is_one_sentence(tmp_path: pathlib.Path) -> None:
         assert_sentence(command("experiments.check", *line.split()), words)
 
 
+def test_a_large_delta_is_warned_of_and_refused_against_a_population(
+    tmp_path: pathlib.Path,
+) -> None:
+    """ "It follows, ε is 0.1053 (proved)" at δ = 0.1, and nothing else."""
+    toml = tmp_path / "dp.toml"
+    toml.write_text(TOML.format("gaussian", 9, "epsilon = 8.0\ndelta = 0.1"))
+    line = ("experiments.check", "toml", str(toml))
+    alone, of_all = command(*line), command(*line, "--population_size=1000")
+    for shown, status in ((alone, 0), (of_all, 1)):
+        assert shown.status == status
+        assert "warning: δ = 0.1 is too large: who publishes one client" in shown.stdout
+    assert "it does not follow" in of_all.stdout and "(nominal)" in of_all.stdout
+
+
+def test_the_manual_shows_how_other_engines_are_asked() -> None:
+    shown = command("experiments.check", "--help").stdout
+    assert "from fedsvp_jax import check" in shown and "--population_size" in shown
+
+
 def test_a_file_whose_numbers_are_nominal_ends_with_1(tmp_path: pathlib.Path) -> None:
     """It was "it follows, nominally", with 0."""
     text = CASES["sparse vector"].text
