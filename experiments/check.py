@@ -22,7 +22,6 @@ input (one line says why).
 import dataclasses
 import pathlib
 import sys
-from typing import Any
 
 from absl import flags
 
@@ -48,28 +47,21 @@ def main(arguments: list[str]) -> None:
         noises = check.settings_file.read(path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
-    if not all([_show(noise) for noise in noises]):
+    values, reached = flags.FLAGS, True
+    for noise in noises:
+        rounds = values.rounds or noise.rounds
+        stated = [noise.stated] if noise.stated else []
+        delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
+        if values.epsilon is not None:
+            stated.append(check.Stated(values.epsilon, delta, "run"))
+        if size := values.population_size:
+            stated = [dataclasses.replace(s, population_size=size) for s in stated]
+        verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
+        print(check.table(noise, delta, rounds), *verdicts, sep="\n")
+        reached &= all(verdict.reached for verdict in verdicts)
+    if not reached:
         sys.exit(1)
 
 
-def _show(noise: Any) -> bool:
-    """Prints what follows from a noise; whether every ε that is stated does."""
-    values = flags.FLAGS
-    from fedsvp_jax import check
-
-    rounds = values.rounds or noise.rounds
-    stated = [noise.stated] if noise.stated else []
-    delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
-    if values.epsilon is not None:
-        stated.append(check.Stated(values.epsilon, delta, "run"))
-    if size := values.population_size:
-        stated = [dataclasses.replace(s, population_size=size) for s in stated]
-    verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
-    print(check.table(noise, delta, rounds), *verdicts, sep="\n")
-    return all(verdict.reached for verdict in verdicts)
-
-
 if __name__ == "__main__":
-    if {"flower", "jax_privacy", "opacus", "pfl"} & {*sys.argv[1:2]}:
-        del sys.argv[2:]  # also --help, of files alone
     command.run(main, __doc__, takes_arguments=True)

@@ -9,6 +9,7 @@ scikit-learn.
 """
 
 import dataclasses
+import warnings
 from typing import Any, Self
 
 import jax
@@ -119,6 +120,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         from_records = self._state(X, y)
+        if outside := np.count_nonzero(np.clip(X, self._low, self._high) != X):
+            warnings.warn(
+                f"{outside} of {X.size} values lie outside the bounds and are clamped "
+                "(this count is of the rows: it stays with you)",
+                stacklevel=2,
+            )
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if (undeclared := self.classes_[codes] != y).any():
             raise ValueError(
@@ -173,7 +180,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
     def _state(self, rows: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
         """Sets classes and bounds, as stated; what the rows decided, in words."""
         from_records = []
-        for name in ("bounds", "classes"):
+        used: dict[str, Any] = {
+            "bounds": (rows.min(0), rows.max(0)),
+            "classes": labels,
+        }
+        for name in used:
             value = getattr(self, name)
             if value is None:
                 raise ValueError(
@@ -182,15 +193,14 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 )
             if isinstance(value, str) and value == FROM_DATA:
                 from_records.append(f"the {name}")
-        is_read = "the classes" in from_records
-        self.classes_ = np.unique(labels if is_read else self.classes)
+            else:
+                used[name] = value
+        ends, classes = used.values()
+        self.classes_ = np.unique(classes)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"classes must be at least 2 classes, got {len(self.classes_)} class"
             )
-        ends = self.bounds
-        if "the bounds" in from_records:
-            ends = rows.min(0), rows.max(0)
         try:
             low, high = (
                 np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])

@@ -99,7 +99,7 @@ def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:
 
 def unknown(things: Iterable[Component]) -> tuple[str, ...]:
     """A sentence for each class that is not understood."""
-    sources = dict.fromkeys(thing.source for thing in things if not thing.name)
+    sources = {thing.source: "" for thing in things if not thing.name}
     return tuple(
         f"{source} is no class that is known here, or has a method of its own"
         for source in sources

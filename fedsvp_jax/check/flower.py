@@ -15,10 +15,7 @@ from .components import Component, ask, ask_all, unknown
 from .noise import Noise, Setting, Stated, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["flower"]
-_NORM_BIT = (
-    "adaptiveclipping_mod sends whether the update was clipped, to which no noise is "
-    "added"
-)
+_NORM_BIT = "adaptiveclipping_mod sends, without noise, whether the update was clipped"
 
 
 def live(

@@ -13,7 +13,7 @@ from .components import ask, unknown
 from .noise import Noise, Setting, Stated, nothing
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
-_SEEDED = "noise_seed is set: whoever knows it can subtract the noise"
+_WANTED = "no noise is understood: give a BandMFExecutionPlanConfig"
 _RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C
 
 
@@ -25,8 +25,7 @@ def live(config: Any) -> list[Noise]:
     """
     settings = ask(config, [_CONFIG])
     if lines := unknown([settings]):
-        text = "no noise is understood: give a BandMFExecutionPlanConfig"
-        return [nothing(settings.source, text, *lines)]
+        return [nothing(settings.source, _WANTED, *lines)]
     relation = config.accountant.neighboring_relation.name
     cut = settings.values["truncated_batch_size"] is not None
     if cut or settings.values["column_normalize"] or relation not in _RELATIONS:
@@ -56,9 +55,11 @@ def live(config: Any) -> list[Noise]:
                 "the loop hands each batch of the plan to its clipped_grad, and this "
                 "sum, unchanged, to its noise",
                 "nothing else that these records decide leaves",
-                "nobody tries the 2^31 seeds, from one of which all of the noise follows",
+                "nobody tries the 2^31 seeds, from one of which all noise follows",
                 "the noise, floating-point numbers, is as good as real",
             ),
-            flaws=() if config.noise_seed is None else (_SEEDED,),
+            flaws=()
+            if config.noise_seed is None
+            else ("noise_seed is set: whoever knows it can subtract the noise",),
         )
     ]

@@ -23,7 +23,6 @@ from .components import Component
 _RELATIONS = toml_beside(__file__, "engines.toml")["relations"]  # in words, by unit
 _PER = ("upload", "run")
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
-_LARGE_DELTA = 1e-3  # to publish one of a thousand whole keeps it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +153,9 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     scopes = {"an upload": 1}
     if rounds is not None:
         scopes[f"{rounds} rounds"] = _count(noise, rounds)
-    counted = "exact" if noise.rate == 1 else "pld"
+    method = "exact" if noise.rate == 1 else "pld"
+    if noise.pure is not None:
+        method, delta = "basic", 0.0
     rows = []
     for scope, uploads in scopes.items():
         for relation, words in _RELATIONS[noise.unit].items():
@@ -167,9 +168,9 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
                 Claim(
                     SEEN[noise.view][0].format(1),
                     words,
-                    f"{scope}, {'basic' if noise.pure is not None else counted}",
+                    f"{scope}, {method}",
                     value,
-                    delta if noise.pure is None else 0.0,
+                    delta,
                     math.isfinite(value) and not noise.flaws,
                     "; ".join((*noise.assumptions, *noise.flaws)),
                 )
@@ -179,19 +180,14 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
 
 def table(noise: Noise, delta: float, rounds: int | None) -> str:
     """The noise, its `claims`, and what they rest on, in lines."""
-    rows = [("adversary", "neighbours", "accounting", "ε", "δ", "status")]
-    for row in claims(noise, delta, rounds):
-        costs = f"{row.epsilon:.4g}", f"{row.delta:.4g}"
-        rows.append((row.adversary, row.relation, row.method, *costs, row.status))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        f"{noise.source}: {noise.text}",
-        "",
-        *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
-        "",
-        *(f"assumed: {line}" for line in noise.assumptions),
-        *(f"nominal: {line}" for line in noise.flaws),
+    lines = [f"{noise.source}: {noise.text}"]
+    lines += [
+        f"{row.method:18}  ε = {row.epsilon:<9.4g}  δ = {row.delta:<9.4g}  "
+        f"{row.status:7}  {row.adversary}: {row.relation}"
+        for row in claims(noise, delta, rounds)
     ]
+    lines += [f"assumed: {line}" for line in noise.assumptions]
+    lines += [f"nominal: {line}" for line in noise.flaws]
     return "\n".join(map(printable, lines))
 
 
@@ -230,20 +226,18 @@ class Verdict(NamedTuple):
     warning: str
 
     def __str__(self) -> str:
-        stated, change = self.stated, self.least_change
-        follows = "it follows" if self.reached else "it does not follow"
-        lines = [
+        stated = self.stated
+        text = (
             f"stated: ε = {stated.epsilon:g} at δ = {stated.delta:g}, {stated.per}, "
-            f"{self.relation}: {follows}, ε is {self.epsilon:.4g} ({self.status})"
-        ]
+            f"{self.relation}: it {'follows' if self.reached else 'does not follow'}, "
+            f"ε is {self.epsilon:.4g} ({self.status})"
+        )
         if self.warning:
-            lines.append(f"warning: {self.warning}")
-        if change:
-            lines.append(
-                f"least change: {change.setting} = {change.least_value:.4g} (it is "
-                f"{change.present_value:g})"
-            )
-        return "\n".join(lines)
+            text += f"\nwarning: {self.warning}"
+        if self.least_change:
+            name, value, present = self.least_change
+            text += f"\nleast change: {name} = {value:.4g} (it is {present:g})"
+        return text
 
 
 def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
@@ -265,7 +259,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     covers_publishing = delta * (stated.population_size or 0) >= 1
     is_sound = not (noise.flaws or covers_publishing)
     warning = ""
-    if covers_publishing or delta > _LARGE_DELTA:
+    if covers_publishing or delta > 1e-3:
         warning = (
             f"δ = {delta:g} is too large: who publishes one {noise.unit} of "
             f"{1 / delta:.0f} whole keeps it; take one far below 1 over their number"

@@ -16,6 +16,7 @@ from .components import Component, ask, unknown
 from .noise import Noise, Setting, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["opacus"]
+_WANTED = "no noise is understood: give what Opacus 1.6's make_private returned"
 _SEEDED = "the noise is of a generator of one's own, whose seed may be known"
 _PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"
 
@@ -37,8 +38,7 @@ def live(
     settings = ask(optimizer, _KNOWN["optimizer"])
     sampler = ask(getattr(loader, "batch_sampler", None), _KNOWN["sampler"])
     if lines := unknown([settings, ask(loader, _KNOWN["loader"]), sampler]):
-        text = "no noise is understood: give what Opacus 1.6's make_private returned"
-        return [nothing(settings.source, text, *lines)]
+        return [nothing(settings.source, _WANTED, *lines)]
     epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
     steps = math.ceil(epochs * len(loader))
     rate = sampler.number("sample_rate", above=0, at_most=1)

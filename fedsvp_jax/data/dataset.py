@@ -71,7 +71,7 @@ class Column(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """Training and test examples on the host.
+    """Training and test examples on the host; lists of numbers become arrays.
 
     Attributes:
       name: the name that it was loaded by.
@@ -253,6 +253,7 @@ class Dataset:
         self, kind: str, values: np.ndarray, rows: Shape, limit: int = 2**31
     ) -> np.ndarray:
         """Numbers from 0 to `limit` - 1, one for each example, as int32."""
+        values = np.asarray(values)
         integers = integer_labels(values)
         if integers is None:
             raise self._error(f"{kind} must be whole numbers, got {values.dtype}")
@@ -284,16 +285,17 @@ class Dataset:
         arrays = {
             name: array for name in names if (array := getattr(self, name)) is not None
         }
-        digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
+        text = f"num_classes {self.num_classes}"
         if self.rows_per_person is not None:
-            digest.update(f"rows_per_person {self.rows_per_person}".encode())
+            text += f"rows_per_person {self.rows_per_person}"
         if self.class_names is not None:
-            digest.update(repr(self.class_names).encode())
+            text += repr(self.class_names)
         for key, column in sorted(self.columns.items()):
             arrays[f"column {key}"] = column.codes
-            digest.update(repr((key, column.categories)).encode())
+            text += repr((key, column.categories))
         for key, column in sorted(self.test_columns.items()):
             arrays[f"test column {key}"] = column.codes
+        digest = hashlib.sha256(text.encode())
         for key, array in arrays.items():
             digest.update(repr((key, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).data)

@@ -86,6 +86,15 @@ class Session:
                 rounds,
                 config.num_rounds,
             )
+        longest = self.program.data.split.train.shape[-1]
+        if config.batch_size > longest:
+            _log.warning(
+                "batch_size %d is more than any client has: all batches are of %d "
+                "examples at most",
+                config.batch_size,
+                longest,
+            )
+        self._has_warned = False  # of a loss that is not finite
         self._saved = self.done  # rounds of the newest checkpoint
         self._rows: list[list[Record]] = [[] for _ in self._names]
         self.stopped_by: str | None = None
@@ -234,6 +243,16 @@ class Session:
                 raise
             if sum(map(records.diverged, self._rows[cell])) == 1:
                 _log.warning("%s; going on (on_divergence=continue)", error)
+            return
+        is_scored = number % config.eval_every == 0 or number == config.num_rounds
+        if is_scored and row["test_loss"] is None and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "the loss on the test examples is not finite after round %d: gradients "
+                "that are not finite count as 0, so the model may learn nothing; look "
+                "at the loss and the data",
+                number,
+            )
 
     def _save(self) -> None:
         """Saves the state, once the rows that it stands for were written."""
