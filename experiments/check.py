@@ -40,14 +40,14 @@ def main(arguments: list[str]) -> None:
             "name one of flare, toml, and one file; objects of others are asked in "
             "Python, by fedsvp_jax.check (docs/check.md)"
         )
-    path = pathlib.Path(arguments[2])
+    values, path = flags.FLAGS, pathlib.Path(arguments[2])
     if arguments[1] == "flare":
-        noises = check.flare.read(path, flags.FLAGS.parameters)
+        noises = check.flare.read(path, values.parameters)
     else:
         noises = check.settings_file.read(path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
-    values, reached = flags.FLAGS, True
+    reached = True
     for noise in noises:
         rounds = values.rounds or noise.rounds
         stated = [noise.stated] if noise.stated else []

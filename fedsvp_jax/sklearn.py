@@ -180,11 +180,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
     def _state(self, rows: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
         """Sets classes and bounds, as stated; what the rows decided, in words."""
         from_records = []
-        used: dict[str, Any] = {
-            "bounds": (rows.min(0), rows.max(0)),
-            "classes": labels,
-        }
-        for name in used:
+        for name in ("bounds", "classes"):
             value = getattr(self, name)
             if value is None:
                 raise ValueError(
@@ -193,14 +189,15 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 )
             if isinstance(value, str) and value == FROM_DATA:
                 from_records.append(f"the {name}")
-            else:
-                used[name] = value
-        ends, classes = used.values()
-        self.classes_ = np.unique(classes)
+        is_read = "the classes" in from_records
+        self.classes_ = np.unique(labels if is_read else self.classes)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"classes must be at least 2 classes, got {len(self.classes_)} class"
             )
+        ends = self.bounds
+        if "the bounds" in from_records:
+            ends = rows.min(0), rows.max(0)
         try:
             low, high = (
                 np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
@@ -252,9 +249,8 @@ def _trained(
         reasons = f"{_SEEDED}; {claim.assumptions}"
         claim = claim._replace(proved=False, assumptions=reasons)
     layer = cell_of(jax.device_get(state.params), 0)
-    sums = account.most_spent(claim.adversary)
     assert account.mechanism.subsampling is not None  # of Poisson batches
     (steps,) = account.mechanism.subsampling.steps(
-        sums.least_multiplier, config.num_rounds
+        account.most_spent(claim.adversary).least_multiplier, config.num_rounds
     )
     return (layer["kernel"], layer["bias"]), claim, steps

@@ -99,8 +99,10 @@ def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:
 
 def unknown(things: Iterable[Component]) -> tuple[str, ...]:
     """A sentence for each class that is not understood."""
-    sources = {thing.source: "" for thing in things if not thing.name}
     return tuple(
-        f"{source} is no class that is known here, or has a method of its own"
-        for source in sources
+        dict.fromkeys(
+            f"{thing.source} is no class that is known here, or has a method of its own"
+            for thing in things
+            if not thing.name
+        )
     )

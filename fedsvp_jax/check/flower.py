@@ -95,8 +95,9 @@ def _central(
     if "ClientSide" in server.name and "fixedclipping_mod" not in mods:
         why = "no client clips: fixedclipping_mod is not in mods"
         return nothing(server.source, text, why)
-    weights = {"largest_weight": 1 / clients if weight is None else weight}
-    share = Component("", "live", weights).number(
+    share = Component(
+        "", "live", {"largest_weight": 1 / clients if weight is None else weight}
+    ).number(
         "largest_weight",
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,

@@ -13,7 +13,6 @@ from .components import ask, unknown
 from .noise import Noise, Setting, Stated, nothing
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
-_WANTED = "no noise is understood: give a BandMFExecutionPlanConfig"
 _RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C
 
 
@@ -25,7 +24,13 @@ def live(config: Any) -> list[Noise]:
     """
     settings = ask(config, [_CONFIG])
     if lines := unknown([settings]):
-        return [nothing(settings.source, _WANTED, *lines)]
+        return [
+            nothing(
+                settings.source,
+                "no noise is understood: give a BandMFExecutionPlanConfig",
+                *lines,
+            )
+        ]
     relation = config.accountant.neighboring_relation.name
     cut = settings.values["truncated_batch_size"] is not None
     if cut or settings.values["column_normalize"] or relation not in _RELATIONS:

@@ -127,8 +127,7 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
     """
     factor = 1 if relation == "zero_out" else 2
     if noise.pure is not None:
-        twice = relation == "replace_one" and noise.relation == "zero_out"
-        return (2 if twice else 1) * noise.pure * uploads
+        return noise.pure * uploads * (factor if noise.relation == "zero_out" else 1)
     number, z = uploads * noise.steps, noise.multiplier / factor
     if z * z * delta == 0 or math.isinf(precision := number / (z * z)):
         return math.inf
@@ -152,7 +151,9 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     """
     scopes = {"an upload": 1}
     if rounds is not None:
-        scopes[f"{rounds} rounds"] = _count(noise, rounds)
+        scopes[f"{rounds} rounds"] = Component(
+            "", noise.source, {"rounds": rounds}
+        ).count("rounds")
     method = "exact" if noise.rate == 1 else "pld"
     if noise.pure is not None:
         method, delta = "basic", 0.0
@@ -180,19 +181,17 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
 
 def table(noise: Noise, delta: float, rounds: int | None) -> str:
     """The noise, its `claims`, and what they rest on, in lines."""
-    lines = [f"{noise.source}: {noise.text}"]
-    lines += [
-        f"{row.method:18}  ε = {row.epsilon:<9.4g}  δ = {row.delta:<9.4g}  "
-        f"{row.status:7}  {row.adversary}: {row.relation}"
-        for row in claims(noise, delta, rounds)
-    ]
-    lines += [f"assumed: {line}" for line in noise.assumptions]
-    lines += [f"nominal: {line}" for line in noise.flaws]
+    lines = (
+        f"{noise.source}: {noise.text}",
+        *(
+            f"{row.method:18}  ε = {row.epsilon:<9.4g}  δ = {row.delta:<9.4g}  "
+            f"{row.status:7}  {row.adversary}: {row.relation}"
+            for row in claims(noise, delta, rounds)
+        ),
+        *(f"assumed: {line}" for line in noise.assumptions),
+        *(f"nominal: {line}" for line in noise.flaws),
+    )
     return "\n".join(map(printable, lines))
-
-
-def _count(noise: Noise, rounds: int) -> int:
-    return Component("", noise.source, {"rounds": rounds}).count("rounds")
 
 
 class Change(NamedTuple):
@@ -252,8 +251,13 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
             f"{noise.source}: the ε of a run needs its number of rounds; give --rounds "
             "(in Python rounds=)"
         )
-    rounds = 1 if rounds is None else _count(noise, rounds)
-    uploads = 1 if stated.per == "upload" else rounds
+    uploads = (
+        1
+        if rounds is None
+        else Component("", noise.source, {"rounds": rounds}).count("rounds")
+    )
+    if stated.per == "upload":
+        uploads = 1
     spent = epsilon(noise, noise.relation, stated.delta, uploads)
     delta = stated.delta
     covers_publishing = delta * (stated.population_size or 0) >= 1
@@ -271,9 +275,15 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
         scale = noise.setting.per_multiplier
         z = _least_multiplier(noise, stated, uploads)
         change = Change(noise.setting.name, scale * z, scale * noise.multiplier)
-    relation = _RELATIONS[noise.unit][noise.relation]
-    status = "proved" if proved else "nominal"
-    return Verdict(stated, relation, spent, status, reached, change, warning)
+    return Verdict(
+        stated,
+        _RELATIONS[noise.unit][noise.relation],
+        spent,
+        "proved" if proved else "nominal",
+        reached,
+        change,
+        warning,
+    )
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
@@ -295,5 +305,4 @@ def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
             raise ValueError(
                 f"no noise multiplier up to 10,000,000 gives ε = {stated.epsilon:g}"
             )
-    least = float(optimize.bisect(excess, 0, most, rtol=1e-4))
-    return least * (1 + 1e-4)
+    return float(optimize.bisect(excess, 0, most, rtol=1e-4)) * (1 + 1e-4)

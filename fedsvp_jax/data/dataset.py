@@ -196,7 +196,7 @@ class Dataset:
                 f"{part} inputs must hold at least one example along the first axis, "
                 f"got the shape {inputs.shape}"
             )
-        self._check_finite(inputs, f"{part} inputs", "feature")
+        self._check_finite(inputs, f"{part} inputs")
         name = f"{part}_labels"
         labels = self._as_integers(
             f"{part} labels", getattr(self, name), inputs.shape[:1], self.num_classes
@@ -204,13 +204,13 @@ class Dataset:
         self._set(f"{part}_inputs", inputs)
         self._set(name, labels)
 
-    def _check_finite(self, values: np.ndarray, kind: str, each: str) -> None:
+    def _check_finite(self, values: np.ndarray, kind: str) -> None:
         if values.dtype != np.float32:
             return
         if len(bad := np.argwhere(~np.isfinite(values))):
             raise self._error(
                 f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
-                f"first at index {bad[0].tolist()}); every {each} must be finite"
+                f"first at index {bad[0].tolist()}); all of them must be finite"
             )
 
     def _targets(self, part: str, rows: Shape) -> Any:
@@ -228,7 +228,7 @@ class Dataset:
                 f"{part} targets must have {rows[0]} rows, one for each example; got "
                 f"the shape {targets.shape}"
             )
-        self._check_finite(targets, f"{part} targets", "target")
+        self._check_finite(targets, f"{part} targets")
         self._set(f"{part}_targets", targets)
         return targets.dtype, targets.shape[1:]
 

@@ -106,7 +106,7 @@ class Program:
 
     @cached_property
     def is_over(self) -> Callable[..., Array]:
-        """() bool of (spent, admitted, done): nobody takes part any more in any cell.
+        """(cells,) bool of (spent, admitted, done): nobody takes part any more.
 
         `spent` and `admitted` are the state's, after `done` rounds.
         """
@@ -114,18 +114,16 @@ class Program:
         turns = plan.num_clients // plan.cohort_size if plan.cohorts == "cyclic" else 1
 
         @jax.jit
-        def over(cells: Cell, spent: Array, admitted: Array, done: Array) -> Array:
-            def of_cell(cell: Cell, spent: Array, admitted: Array) -> Array:
-                of_round = partial(
-                    cohort.cohort_of_round,
-                    *(cell.root.shared, cell.allowance, spent),
-                    cohort_size=plan.cohort_size,
-                    cohorts=plan.cohorts,
-                    admitted=admitted,
-                )
-                return cohort.is_over(of_round, done, turns)
-
-            return jax.vmap(of_cell)(cells, spent, admitted).all()
+        @partial(jax.vmap, in_axes=(0, 0, 0, None))
+        def over(cell: Cell, spent: Array, admitted: Array, done: Array) -> Array:
+            of_round = partial(
+                cohort.cohort_of_round,
+                *(cell.root.shared, cell.allowance, spent),
+                cohort_size=plan.cohort_size,
+                cohorts=plan.cohorts,
+                admitted=admitted,
+            )
+            return cohort.is_over(of_round, done, turns)
 
         return partial(over, self.cells)
 

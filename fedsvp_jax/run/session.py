@@ -86,13 +86,11 @@ class Session:
                 rounds,
                 config.num_rounds,
             )
-        longest = self.program.data.split.train.shape[-1]
-        if config.batch_size > longest:
+        if config.batch_size > self.program.data.split.train.shape[-1]:
             _log.warning(
-                "batch_size %d is more than any client has: all batches are of %d "
-                "examples at most",
+                "batch_size %d is more examples than any client has, so a batch is all "
+                "of a client's",
                 config.batch_size,
-                longest,
             )
         self._has_warned = False  # of a loss that is not finite
         self._saved = self.done  # rounds of the newest checkpoint
@@ -181,8 +179,7 @@ class Session:
     def _call(self) -> None:
         """Runs some rounds in one call of the compiled program and keeps their rows."""
         num_rounds = self._config.num_rounds
-        limit = self._trainer.placement.rounds_per_call
-        count = min(limit, num_rounds - self.done)
+        count = min(self._trainer.placement.rounds_per_call, num_rounds - self.done)
         if self._config.influence_filter != "none" and self.done == 0:
             self.state, self._filter_record = influence_filter.filter_clients(
                 self._trainer, self.state
@@ -193,7 +190,7 @@ class Session:
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
             spent, admitted = jax.device_get((self.state.spent, self.state.admitted))
-            if self.program.is_over(spent, admitted, self.done + active):
+            if self.program.is_over(spent, admitted, self.done + active).all():
                 self.stopped_by = "promise"
             else:
                 active = count  # only the turn of a cohort that is not whole
@@ -231,11 +228,14 @@ class Session:
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})
         lines.setdefault(self._rows_file, []).append(row)
         for name in self._clients_files:
-            uploads = records.client_rows(account, metrics, round_num=number)
-            lines.setdefault(name, []).extend(uploads)
+            lines.setdefault(name, []).extend(
+                records.client_rows(account, metrics, round_num=number)
+            )
         self._note(cell, row)
-        scores = {name: row[name] for name in _SHOWN if row[name] is not None}
-        self._bar.set_postfix(scores, refresh=False)
+        self._bar.set_postfix(
+            {name: row[name] for name in _SHOWN if row[name] is not None},
+            refresh=False,
+        )
         try:
             records.check_finite(metrics, round_num=number, mechanism=config.mechanism)
         except FloatingPointError as error:

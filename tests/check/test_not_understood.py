@@ -124,7 +124,7 @@ STRATEGY = "flwr.serverapp.strategy."
 
 
 def strategy(inner: str = "fedavg.FedAvg", side: str = "Server", **more: Any) -> Any:
-    settings = {
+    settings: dict[str, Any] = {
         "noise_multiplier": 1.0,
         "clipping_norm": 1.0,
         "num_sampled_clients": 10,
@@ -174,7 +174,7 @@ def training(
         noise_multiplier=1.0,
         max_grad_norm=1.0,
         step_hook=hook_of(more.get("counted", accountant)),
-        **more.get("settings", {}),
+        **{"generator": None, "secure_mode": False} | more.get("settings", {}),
     )
     sampler = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
     kind = more.get("loader", "opacus.data_loader.DPDataLoader")
@@ -529,7 +529,7 @@ def test_a_flaw_leaves_no_green_light(name: str) -> None:
 @pytest.mark.hole
 def test_arguments_that_say_nothing_are_one_sentence() -> None:
     """ "runs" was an upload, rounds=0 none at all, rounds=1.5 a round and a half."""
-    for wrong, words in {
+    cases: dict[Any, str] = {
         (1.0, 1e-5, "runs"): "per must be 'upload' or 'run', got 'runs'",
         (-1.0, 1e-5, "run"): "epsilon of a stated claim .* at least 0, got -1.0",
         ("1", 1e-5, "run"): "epsilon of .* must be a finite number .* got '1'",
@@ -537,7 +537,8 @@ def test_arguments_that_say_nothing_are_one_sentence() -> None:
         (1.0, 1.0, "run"): "delta of .* at least 0 and less than 1, got 1.0",
         (1.0, 0.1, "run", 0): "population_size of .* at least 1, got 0",
         (1.0, 0.1, "run", 1.5): "population_size of .* must be a whole number",
-    }.items():
+    }
+    for wrong, words in cases.items():
         with pytest.raises(ValueError, match=words):
             check.Stated(*wrong)
     (noise,) = training([(1.0, 1 / 94, 94)])
