@@ -271,7 +271,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     proved = math.isfinite(spent) and is_sound
     reached = proved and spent <= stated.epsilon * (1 + _TOLERANCE)
     change = None
-    if is_sound and not reached and noise.setting and stated.epsilon * delta > 0:
+    if is_sound and not reached and noise.setting and stated.epsilon * delta:
         scale = noise.setting.per_multiplier
         z = _least_multiplier(noise, stated, uploads)
         change = Change(noise.setting.name, scale * z, scale * noise.multiplier)

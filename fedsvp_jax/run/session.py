@@ -244,8 +244,11 @@ class Session:
             if sum(map(records.diverged, self._rows[cell])) == 1:
                 _log.warning("%s; going on (on_divergence=continue)", error)
             return
-        is_scored = number % config.eval_every == 0 or number == config.num_rounds
-        if is_scored and row["test_loss"] is None and not self._has_warned:
+        if (
+            (number % config.eval_every == 0 or number == config.num_rounds)
+            and row["test_loss"] is None
+            and not self._has_warned
+        ):
             self._has_warned = True
             _log.warning(
                 "the loss on the test examples is not finite after round %d: gradients "
