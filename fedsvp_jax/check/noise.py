@@ -181,17 +181,21 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
 
 def table(noise: Noise, delta: float, rounds: int | None) -> str:
     """The noise, its `claims`, and what they rest on, in lines."""
-    lines = (
-        f"{noise.source}: {noise.text}",
-        *(
-            f"{row.method:18}  ε = {row.epsilon:<9.4g}  δ = {row.delta:<9.4g}  "
-            f"{row.status:7}  {row.adversary}: {row.relation}"
-            for row in claims(noise, delta, rounds)
-        ),
-        *(f"assumed: {line}" for line in noise.assumptions),
-        *(f"nominal: {line}" for line in noise.flaws),
+    return "\n".join(
+        map(
+            printable,
+            (
+                f"{noise.source}: {noise.text}",
+                *(
+                    f"{row.method:18}  ε = {row.epsilon:<9.4g}  δ = {row.delta:<9.4g}  "
+                    f"{row.status:7}  {row.adversary}: {row.relation}"
+                    for row in claims(noise, delta, rounds)
+                ),
+                *(f"assumed: {line}" for line in noise.assumptions),
+                *(f"nominal: {line}" for line in noise.flaws),
+            ),
+        )
     )
-    return "\n".join(map(printable, lines))
 
 
 class Change(NamedTuple):
