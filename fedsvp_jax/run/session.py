@@ -251,9 +251,8 @@ class Session:
         ):
             self._has_warned = True
             _log.warning(
-                "the loss on the test examples is not finite after round %d: gradients "
-                "that are not finite count as 0, so the model may learn nothing; look "
-                "at the loss and the data",
+                "the test loss is not finite after round %d: such gradients count as 0 "
+                "and the model may learn nothing; look at the loss and the data",
                 number,
             )
 

@@ -153,7 +153,7 @@ def test_a_loss_that_is_never_finite_is_told_once_and_stands_in_no_file(
         loss=no_number,
     )
     (warning,) = caplog.messages
-    assert "loss on the test examples is not finite after round 2: grad" in warning
+    assert "test loss is not finite after round 2: such gradients" in warning
     for file in tmp_path.glob("*.json*"):
         assert "not finite" not in file.read_text()
     caplog.clear()
