@@ -57,4 +57,6 @@ def main(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("name the folder of the three sites: private_round.py sites")
     main(pathlib.Path(sys.argv[1]))

@@ -3,23 +3,29 @@
   fedsvp check flare config_fed_client.json --rounds=20
   fedsvp check toml dp.toml
 
-FILE is FLARE's config_fed_client.json, or a TOML file whose settings docs/check.md
+The file is FLARE's config_fed_client.json, or a TOML file whose settings docs/check.md
 lists. Every noise is printed with its claims, against whom, for which neighbours,
 proved or nominal, and what they rest on. Where an ε is stated and does not follow, the
-least change that makes it true is named. In the program itself, fedsvp_jax.check asks
-the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/check.md).
+least change that makes it true is named.
+
+Flower, Opacus, pfl and jax_privacy have no such file. In your program, which has their
+objects, three lines ask these (docs/check.md names the arguments of each):
+
+  from fedsvp_jax import check
+  (noise,) = check.opacus.live(optimizer, loader, accountant=engine.accountant)
+  print(check.table(noise, delta=1e-5, rounds=None))
 
 Exit status: 0 every stated ε follows, proved; 1 one does not, or is nominal, or nothing
 adds noise; 2 bad input (one line says why).
 """
 
+import dataclasses
 import pathlib
 import sys
-from typing import Any
 
 from absl import flags
 
-from . import command, messages
+from . import command
 
 for define in command.flags_of("check"):
     define()
@@ -34,41 +40,28 @@ def main(arguments: list[str]) -> None:
             "name one of flare, toml, and one file; objects of others are asked in "
             "Python, by fedsvp_jax.check (docs/check.md)"
         )
-    path = pathlib.Path(arguments[2])
+    values, path = flags.FLAGS, pathlib.Path(arguments[2])
     if arguments[1] == "flare":
-        noises = check.flare.read(path, flags.FLAGS.parameters)
+        noises = check.flare.read(path, values.parameters)
     else:
         noises = check.settings_file.read(path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
-    follow = [_show(noise) for noise in noises]
-    if not all(follow) or not any(noise.std for noise in noises):
+    reached = True
+    for noise in noises:
+        rounds = values.rounds or noise.rounds
+        stated = [noise.stated] if noise.stated else []
+        delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
+        if values.epsilon is not None:
+            stated.append(check.Stated(values.epsilon, delta, "run"))
+        if size := values.population_size:
+            stated = [dataclasses.replace(s, population_size=size) for s in stated]
+        verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
+        print(check.table(noise, delta, rounds), *verdicts, sep="\n")
+        reached &= all(verdict.reached for verdict in verdicts)
+    if not reached or not any(noise.std for noise in noises):
         sys.exit(1)
 
 
-def _show(noise: Any) -> bool:
-    """Prints what follows from a noise; whether every ε that is stated does."""
-    values = flags.FLAGS
-    from fedsvp_jax import check
-
-    rounds = values.rounds or noise.rounds
-    stated = [noise.stated] if noise.stated else []
-    delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
-    if values.epsilon is not None:
-        stated.append(check.Stated(values.epsilon, delta, "run"))
-    verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
-    print(
-        messages.filled(
-            "check.txt",
-            noise=noise,
-            claims=check.claims(noise, delta, rounds),
-            verdicts=verdicts,
-        )
-    )
-    return all(verdict.reached for verdict in verdicts)
-
-
 if __name__ == "__main__":
-    if {"flower", "jax_privacy", "opacus", "pfl"} & {*sys.argv[1:2]}:
-        del sys.argv[2:]  # also --help, of files alone
     command.run(main, __doc__, takes_arguments=True)

@@ -8,6 +8,7 @@ It is the route of docs/own_data.md with one client that holds all rows. Needs
 scikit-learn.
 """
 
+import warnings
 from typing import Any, Self
 
 import jax
@@ -118,6 +119,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         from_records = self._state(X, y)
+        if outside := np.count_nonzero(np.clip(X, self._low, self._high) != X):
+            warnings.warn(
+                f"{outside} of {X.size} values lie outside the bounds and are clamped "
+                "(this count is of the rows: it stays with you)",
+                stacklevel=2,
+            )
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if (undeclared := self.classes_[codes] != y).any():
             raise ValueError(

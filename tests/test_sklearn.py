@@ -41,6 +41,7 @@ def by_centres(_: Any, data: Any) -> Any:
     return weights, claim, SampledSteps(1.0, 1.0, 1)
 
 
+@pytest.mark.filterwarnings("ignore:.*values lie outside the bounds")
 @pytest.mark.parametrize(
     ("model", "expected"),
     [(OF_ROWS, {}), (DPClassifier(bounds=(-100, 100), classes=[0, 1, 2]), STATED)],
@@ -153,3 +154,20 @@ def test_sample_weights_are_refused_with_the_reason() -> None:
     with pytest.raises(TypeError, match=r"got sample_weight: a weight would multiply"):
         model.fit(X, Y, sample_weight=np.ones(len(Y)))
     assert not has_fit_parameter(model, "sample_weight")
+
+
+def test_values_outside_the_bounds_are_counted_in_a_warning() -> None:
+    """Digits of 0 to 16 with bounds (0, 1) were clamped without a word."""
+    rows = np.array([[0.0, 0.5], [2.0, 0.5], [0.2, -3.0], [1.0, 9.0]])
+    model = DPClassifier(bounds=(0, 1), classes=[0, 1], num_rounds=2, random_state=0)
+    with pytest.warns(UserWarning, match="3 of 8 values lie outside the bounds"):
+        model.fit(rows, [0, 1, 0, 1])
+    model.fit(rows.clip(0, 1), [0, 1, 0, 1])
+
+
+def test_rows_that_are_not_finite_are_refused_where_they_are_predicted() -> None:
+    few = {"num_rounds": 2, "bounds": (0, 1), "classes": [0, 1]}
+    model = DPClassifier(**few, random_state=0).fit(np.eye(4), [0, 1, 0, 1])
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            model.predict(np.full((1, 4), bad))

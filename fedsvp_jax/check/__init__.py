@@ -1,13 +1,13 @@
 """Checks of other programs' privacy settings: `fedsvp check`.
 
-Noise, claims, verdict                  noise.py   one calculation for all
+Noise, claims, table, verdict           noise.py   one calculation for all
 flower.live, flare.live, opacus.live, pfl.live, jax_privacy.live
                                         of objects in the user's own program
 flare.read, settings_file.read          of files
 """
 
 from . import flare, flower, jax_privacy, opacus, pfl, settings_file
-from .noise import Stated, claims, verdict
+from .noise import Stated, claims, table, verdict
 
 __all__ = [
     "Stated",
@@ -18,5 +18,6 @@ __all__ = [
     "opacus",
     "pfl",
     "settings_file",
+    "table",
     "verdict",
 ]

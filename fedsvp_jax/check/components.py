@@ -39,9 +39,10 @@ class Component(NamedTuple):
             and not any(LIMITS[word][1](value, bounds[word]) for word in bounds)
         ):
             limits = [f"{LIMITS[word][0]} {bounds[word]:g}" for word in bounds]
+            fault = f"got {value!r}" if name in self.values else "and is missing"
             raise ValueError(
                 f"{name} of {self.source} must be a finite number "
-                f"{' and '.join(limits)}, got {value!r}"
+                f"{' and '.join(limits)}, {fault}"
             )
         return float(value)
 
@@ -97,9 +98,11 @@ def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:
 
 
 def unknown(things: Iterable[Component]) -> tuple[str, ...]:
-    """A sentence for each that is not understood."""
+    """A sentence for each class that is not understood."""
     return tuple(
-        f"{thing.source} is no class that is known here, or has a method of its own"
-        for thing in things
-        if not thing.name
+        dict.fromkeys(
+            f"{thing.source} is no class that is known here, or has a method of its own"
+            for thing in things
+            if not thing.name
+        )
     )

@@ -35,10 +35,15 @@ def live(
     ]
     if lines := unknown(component for _, component in components):
         raise ValueError("; ".join(lines))
-    chains = [
-        ({task}, component.source, component.values) for task, component in components
-    ]
-    return _noises(chains, {*filters}, "a job", parameters)
+    return _noises(
+        [
+            ({task}, component.source, component.values)
+            for task, component in components
+        ],
+        {*filters},
+        "a job",
+        parameters,
+    )
 
 
 def read(path: pathlib.Path, parameters: int | None = None) -> list[Noise]:

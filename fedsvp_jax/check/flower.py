@@ -1,7 +1,8 @@
 """Flower: the strategy and the mods of an app.
 
-Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.py` and
-`supercore/differential_privacy.py`.
+Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.py`
+(whose `configure_train` asks as few as `min_train_nodes` clients, since it counts those
+that are connected before it waits for others) and `supercore/differential_privacy.py`.
 """
 
 import math
@@ -14,6 +15,7 @@ from .components import Component, ask, ask_all, unknown
 from .noise import Noise, Setting, Stated, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["flower"]
+_NORM_BIT = "adaptiveclipping_mod sends, without noise, whether the update was clipped"
 
 
 def live(
@@ -30,7 +32,8 @@ def live(
       largest_weight: of a client in the average, in (0, 1].
     """
     clients = ask_all(mods, _KNOWN["mods"])
-    lines: tuple[str, ...] = ()
+    names = [mod.name for mod in clients]
+    lines = (_NORM_BIT,) * ("adaptiveclipping_mod" in names)
     averages = _KNOWN["averages"]
     noises = [
         classical_noise(mod.source, mod.values)
@@ -39,11 +42,11 @@ def live(
     ]
     if strategy is not None and not ask(strategy, averages).name:
         server = ask(strategy, _KNOWN["strategies"])
-        inner = server.values.get("strategy")
-        lines = unknown([server]) or unknown([ask(inner, averages)])
-        if not lines:
-            names = [mod.name for mod in clients]
-            noises.append(_central(server, names, largest_weight))
+        inner = ask(server.values.get("strategy"), averages)
+        strange = unknown([server]) or unknown([inner])
+        if not strange:
+            noises.append(_central(server, inner, names, largest_weight))
+        lines += strange
     lines += unknown(clients)
     if not noises:
         return [nothing("the app", "no noise is understood", *lines)]
@@ -74,7 +77,9 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
     )
 
 
-def _central(server: Component, mods: Collection[str], weight: float | None) -> Noise:
+def _central(
+    server: Component, inner: Component, mods: Collection[str], weight: float | None
+) -> Noise:
     """A strategy whose server adds noise of std z·C/n to the average.
 
     The average is of all who answer: one client fewer moves it by up to 2C/n.
@@ -90,22 +95,30 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
     if "ClientSide" in server.name and "fixedclipping_mod" not in mods:
         why = "no client clips: fixedclipping_mod is not in mods"
         return nothing(server.source, text, why)
-    weights = {"largest_weight": 1 / clients if weight is None else weight}
-    share = Component("", "live", weights).number(
+    share = Component(
+        "", "live", {"largest_weight": 1 / clients if weight is None else weight}
+    ).number(
         "largest_weight",
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,
     )
     flaws, stated, rounds = [], None, None
-    if accountant is not None:  # which has Flower refuse clients of other weights
+    if accountant is not None:  # with which Flower refuses other numbers and weights
         rounds = accountant.num_releases or None
         spent = accountant.get_privacy_spent()
         stated = Stated(spent.epsilon, spent.delta, "run") if rounds else None
-    elif weight is None:
-        flaws.append(
-            "FedAvg weighs clients by their examples, and all are taken to weigh the "
-            "same: give largest_weight"
-        )
+    else:
+        fewest = inner.number("min_train_nodes", at_least=0)
+        if fewest < clients:
+            flaws.append(
+                f"{inner.name} averages as few as {fewest:g} clients, and the noise is "
+                f"made for {clients:g}: give it min_train_nodes={clients:g}"
+            )
+        if weight is None:
+            flaws.append(
+                "FedAvg weighs clients by their examples, and all are taken to weigh "
+                "the same: give largest_weight"
+            )
     return Noise(
         source=server.source,
         text=text,
@@ -117,7 +130,7 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
         setting=Setting("noise_multiplier", share * clients),
         assumptions=(
             "the server is trusted: it sees every update",
-            f"{clients:g} clients answer, and a client takes part in every round; one "
+            "every client that is asked answers, and takes part in every round; one "
             "that does not answer moves the average by as much as one that is replaced",
             *_KNOWN["assumptions"],
         ),

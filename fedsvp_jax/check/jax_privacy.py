@@ -2,7 +2,8 @@
 
 Source: jax_privacy 2.0, `experimental/execution_plan.py` and `accounting.py`: the noise
 on a step's sum is z times the sensitivity under the accountant's relation; every group
-of records is drawn from in one step of `num_bands`, by Poisson batches of rate q.
+of records is drawn from in one step of `num_bands`, by Poisson batches of rate q. The
+noise's key is `noise_seed`, or one of 2^31 that `noise_addition.py` draws.
 """
 
 import dataclasses
@@ -23,7 +24,13 @@ def live(config: Any) -> list[Noise]:
     """
     settings = ask(config, [_CONFIG])
     if lines := unknown([settings]):
-        return [nothing(settings.source, "no noise is understood", *lines)]
+        return [
+            nothing(
+                settings.source,
+                "no noise is understood: give a BandMFExecutionPlanConfig",
+                *lines,
+            )
+        ]
     relation = config.accountant.neighboring_relation.name
     cut = settings.values["truncated_batch_size"] is not None
     if cut or settings.values["column_normalize"] or relation not in _RELATIONS:
@@ -53,7 +60,11 @@ def live(config: Any) -> list[Noise]:
                 "the loop hands each batch of the plan to its clipped_grad, and this "
                 "sum, unchanged, to its noise",
                 "nothing else that these records decide leaves",
-                "the noise, floating-point numbers, is nobody's guess: no seed is told",
+                "nobody tries the 2^31 seeds, from one of which all noise follows",
+                "the noise, floating-point numbers, is as good as real",
             ),
+            flaws=()
+            if config.noise_seed is None
+            else ("noise_seed is set: whoever knows it can subtract the noise",),
         )
     ]

@@ -8,7 +8,6 @@ Poisson batches by privacy loss distributions, noise of pure ε by basic composi
 
 import dataclasses
 import math
-import numbers
 from typing import NamedTuple
 
 from scipy import optimize
@@ -16,7 +15,7 @@ from scipy import optimize
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.views import SEEN
-from fedsvp_jax.core.files import toml_beside
+from fedsvp_jax.core.files import printable, toml_beside
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 from .components import Component
@@ -31,8 +30,10 @@ class Stated:
     """An ε that somebody states.
 
     Attributes:
-      epsilon, delta: the claim.
+      epsilon, delta: the claim; δ = 0 is kept by pure noise alone.
       per: "upload" or "run".
+      population_size: n, clients, or records where they are the unit. At δ >= 1/n
+        nothing is reached; None compares none.
 
     Raises:
       ValueError: no such claim is possible.
@@ -41,15 +42,16 @@ class Stated:
     epsilon: float
     delta: float
     per: str
+    population_size: int | None = None
 
     def __post_init__(self) -> None:
-        pair = self.epsilon, self.delta
-        usual = all(isinstance(number, numbers.Real) for number in pair)
-        if not (usual and pair[0] >= 0 <= pair[1] < 1 and self.per in _PER):
-            raise ValueError(
-                "state an ε >= 0 with δ in [0, 1) per 'upload' or 'run', got "
-                f"{self.epsilon!r}, {self.delta!r}, {self.per!r}"
-            )
+        claim = Component("", "a stated claim", vars(self))
+        claim.number("epsilon", at_least=0)
+        claim.number("delta", at_least=0, below=1)
+        if self.population_size is not None:
+            claim.count("population_size")
+        if self.per not in _PER:
+            raise ValueError(f"per must be 'upload' or 'run', got {self.per!r}")
 
 
 class Setting(NamedTuple):
@@ -116,19 +118,18 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
     Args:
       noise: of an upload.
       relation: "zero_out" or "replace_one".
-      delta: δ in (0, 1); not read by pure noise.
+      delta: δ in [0, 1); not read by pure noise.
       uploads: at least 1.
 
     Returns:
-      ε; inf without noise, and for what is not counted: to replace a record of Poisson
-      batches.
+      ε; inf without noise, of Gaussian noise at δ = 0, and for what is not counted: to
+      replace a record of Poisson batches.
     """
     factor = 1 if relation == "zero_out" else 2
     if noise.pure is not None:
-        twice = relation == "replace_one" and noise.relation == "zero_out"
-        return (2 if twice else 1) * noise.pure * uploads
+        return noise.pure * uploads * (factor if noise.relation == "zero_out" else 1)
     number, z = uploads * noise.steps, noise.multiplier / factor
-    if z * z == 0 or math.isinf(precision := number / (z * z)):
+    if z * z * delta == 0 or math.isinf(precision := number / (z * z)):
         return math.inf
     if noise.rate == 1:
         return composed_epsilon("gdp", precision, delta)
@@ -150,8 +151,12 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     """
     scopes = {"an upload": 1}
     if rounds is not None:
-        scopes[f"{rounds} rounds"] = _count(noise, rounds)
-    counted = "exact" if noise.rate == 1 else "pld"
+        scopes[f"{rounds} rounds"] = Component(
+            "", noise.source, {"rounds": rounds}
+        ).count("rounds")
+    method = "exact" if noise.rate == 1 else "pld"
+    if noise.pure is not None:
+        method, delta = "basic", 0.0
     rows = []
     for scope, uploads in scopes.items():
         for relation, words in _RELATIONS[noise.unit].items():
@@ -164,9 +169,9 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
                 Claim(
                     SEEN[noise.view][0].format(1),
                     words,
-                    f"{scope}, {'basic' if noise.pure is not None else counted}",
+                    f"{scope}, {method}",
                     value,
-                    delta if noise.pure is None else 0.0,
+                    delta,
                     math.isfinite(value) and not noise.flaws,
                     "; ".join((*noise.assumptions, *noise.flaws)),
                 )
@@ -174,20 +179,45 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     return rows
 
 
-def _count(noise: Noise, rounds: int) -> int:
-    return Component("", noise.source, {"rounds": rounds}).count("rounds")
+def table(noise: Noise, delta: float, rounds: int | None) -> str:
+    """The noise, its `claims`, and what they rest on, in lines."""
+    return "\n".join(
+        map(
+            printable,
+            (
+                f"{noise.source}: {noise.text}",
+                *(
+                    f"{row.method:18}  ε = {row.epsilon:<9.4g}  δ = {row.delta:<9.4g}  "
+                    f"{row.status:7}  {row.adversary}: {row.relation}"
+                    for row in claims(noise, delta, rounds)
+                ),
+                *(f"assumed: {line}" for line in noise.assumptions),
+                *(f"nominal: {line}" for line in noise.flaws),
+            ),
+        )
+    )
+
+
+class Change(NamedTuple):
+    """The least change of a setting that makes a stated ε true."""
+
+    setting: str
+    least_value: float
+    present_value: float
 
 
 class Verdict(NamedTuple):
-    """Whether a stated ε is reached.
+    """Whether a stated ε is reached; `str` gives it in lines.
 
     Attributes:
       stated: the claim.
       relation: in words.
       epsilon: what follows, at the stated δ.
-      status: "proved", or "nominal": something was not understood, or ε is infinite.
+      status: "proved", or "nominal": something was not understood, ε is infinite, or
+        δ >= 1/n.
       reached: whether ε is proved and no more than was stated, to 0.1 %.
-      needed: the setting's least value that reaches it; None where none does.
+      least_change: None where nothing is to be changed, or no value would help.
+      warning: of a δ above 0.001 or >= 1/n; "" of others.
     """
 
     stated: Stated
@@ -195,7 +225,22 @@ class Verdict(NamedTuple):
     epsilon: float
     status: str
     reached: bool
-    needed: float | None
+    least_change: Change | None
+    warning: str
+
+    def __str__(self) -> str:
+        stated = self.stated
+        text = (
+            f"stated: ε = {stated.epsilon:g} at δ = {stated.delta:g}, {stated.per}, "
+            f"{self.relation}: it {'follows' if self.reached else 'does not follow'}, "
+            f"ε is {self.epsilon:.4g} ({self.status})"
+        )
+        if self.warning:
+            text += f"\nwarning: {self.warning}"
+        if self.least_change:
+            name, value, present = self.least_change
+            text += f"\nleast change: {name} = {value:.4g} (it is {present:g})"
+        return text
 
 
 def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
@@ -210,20 +255,39 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
             f"{noise.source}: the ε of a run needs its number of rounds; give --rounds "
             "(in Python rounds=)"
         )
-    rounds = 1 if rounds is None else _count(noise, rounds)
-    uploads = 1 if stated.per == "upload" else rounds
+    uploads = (
+        1
+        if rounds is None
+        else Component("", noise.source, {"rounds": rounds}).count("rounds")
+    )
+    if stated.per == "upload":
+        uploads = 1
     spent = epsilon(noise, noise.relation, stated.delta, uploads)
-    if noise.pure is None and stated.delta <= 0:
-        spent = math.inf
-    proved = math.isfinite(spent) and not noise.flaws
+    delta = stated.delta
+    covers_publishing = delta * (stated.population_size or 0) >= 1
+    is_sound = not (noise.flaws or covers_publishing)
+    warning = ""
+    if covers_publishing or delta > 1e-3:
+        warning = (
+            f"δ = {delta:g} is too large: who publishes one {noise.unit} of "
+            f"{1 / delta:.0f} whole keeps it; take one far below 1 over their number"
+        )
+    proved = math.isfinite(spent) and is_sound
     reached = proved and spent <= stated.epsilon * (1 + _TOLERANCE)
-    needed = None
-    if not (reached or noise.flaws) and noise.setting and stated.epsilon > 0:
+    change = None
+    if is_sound and not reached and noise.setting and stated.epsilon * delta:
+        scale = noise.setting.per_multiplier
         z = _least_multiplier(noise, stated, uploads)
-        needed = noise.setting.per_multiplier * z
-    relation = _RELATIONS[noise.unit][noise.relation]
-    status = "proved" if proved else "nominal"
-    return Verdict(stated, relation, spent, status, reached, needed)
+        change = Change(noise.setting.name, scale * z, scale * noise.multiplier)
+    return Verdict(
+        stated,
+        _RELATIONS[noise.unit][noise.relation],
+        spent,
+        "proved" if proved else "nominal",
+        reached,
+        change,
+        warning,
+    )
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
@@ -245,5 +309,4 @@ def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
             raise ValueError(
                 f"no noise multiplier up to 10,000,000 gives ε = {stated.epsilon:g}"
             )
-    least = float(optimize.bisect(excess, 0, most, rtol=1e-4))
-    return least * (1 + 1e-4)
+    return float(optimize.bisect(excess, 0, most, rtol=1e-4)) * (1 + 1e-4)

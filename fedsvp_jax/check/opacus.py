@@ -36,7 +36,13 @@ def live(
     settings = ask(optimizer, _KNOWN["optimizer"])
     sampler = ask(getattr(loader, "batch_sampler", None), _KNOWN["sampler"])
     if lines := unknown([settings, ask(loader, _KNOWN["loader"]), sampler]):
-        return [nothing(settings.source, "no noise is understood", *lines)]
+        return [
+            nothing(
+                settings.source,
+                "no noise is understood: give what Opacus 1.6's make_private returned",
+                *lines,
+            )
+        ]
     epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
     steps = math.ceil(epochs * len(loader))
     rate = sampler.number("sample_rate", above=0, at_most=1)
@@ -53,6 +59,8 @@ def live(
         steps = sum(number for *_, number in history)
         z = min(z for z, *_ in history)
         settings = settings._replace(values={**settings.values, "noise_multiplier": z})
+    if optimizer.generator and not optimizer.secure_mode:
+        flaws += ("the noise is of a generator of one's own: its seed may be known",)
     multiplier = settings.number("noise_multiplier", at_least=0)
     clip = settings.number("max_grad_norm", above=0)
     return [

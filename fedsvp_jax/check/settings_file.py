@@ -10,6 +10,7 @@ steps = 1                # noised sums in a round
 sampling_rate = 1.0      # of Poisson batches
 epsilon = 8.0            # stated
 delta = 1e-5
+population_size = 5000   # clients, or records where they are the unit: δ < 1/5000
 per = "run"              # or "upload"
 relation = "zero_out"    # one part against zero; or "replace_one"
 """
@@ -59,7 +60,7 @@ def read(path: pathlib.Path) -> list[Noise]:
     if "epsilon" in content:
         epsilon = settings.number("epsilon", above=0)
         delta = 0.0 if laplace else settings.number("delta", above=0)
-        stated = Stated(epsilon, delta, words["per"])
+        stated = Stated(epsilon, delta, words["per"], content.get("population_size"))
     steps = settings.count("steps")
     sensitivity = clip if words["relation"] == "zero_out" else 2 * clip
     place = "every upload" if by_client else "the sum of a cohort's parts"

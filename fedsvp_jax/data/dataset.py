@@ -72,7 +72,7 @@ class Column(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """Training and test examples on the host.
+    """Training and test examples on the host; lists of numbers become arrays.
 
     Attributes:
       name: the name that it was loaded by.
@@ -201,7 +201,7 @@ class Dataset:
                 f"{part} inputs must hold at least one example along the first axis, "
                 f"got the shape {inputs.shape}"
             )
-        self._check_finite(inputs, f"{part} inputs", "feature")
+        self._check_finite(inputs, f"{part} inputs")
         name = f"{part}_labels"
         labels = self._as_integers(
             f"{part} labels", getattr(self, name), inputs.shape[:1], self.num_classes
@@ -209,13 +209,13 @@ class Dataset:
         self._set(f"{part}_inputs", inputs)
         self._set(name, labels)
 
-    def _check_finite(self, values: np.ndarray, kind: str, each: str) -> None:
+    def _check_finite(self, values: np.ndarray, kind: str) -> None:
         if values.dtype != np.float32:
             return
         if len(bad := np.argwhere(~np.isfinite(values))):
             raise self._error(
                 f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
-                f"first at index {bad[0].tolist()}); every {each} must be finite"
+                f"first at index {bad[0].tolist()}); all of them must be finite"
             )
 
     def _targets(self, part: str, rows: Shape) -> Any:
@@ -233,7 +233,7 @@ class Dataset:
                 f"{part} targets must have {rows[0]} rows, one for each example; got "
                 f"the shape {targets.shape}"
             )
-        self._check_finite(targets, f"{part} targets", "target")
+        self._check_finite(targets, f"{part} targets")
         self._set(f"{part}_targets", targets)
         return targets.dtype, targets.shape[1:]
 
@@ -258,6 +258,7 @@ class Dataset:
         self, kind: str, values: np.ndarray, rows: Shape, limit: int = 2**31
     ) -> np.ndarray:
         """Numbers from 0 to `limit` - 1, one for each example, as int32."""
+        values = np.asarray(values)
         integers = integer_labels(values)
         if integers is None:
             raise self._error(f"{kind} must be whole numbers, got {values.dtype}")
@@ -289,16 +290,17 @@ class Dataset:
         arrays = {
             name: array for name in names if (array := getattr(self, name)) is not None
         }
-        digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
+        text = f"num_classes {self.num_classes}"
         if self.rows_per_person is not None:
-            digest.update(f"rows_per_person {self.rows_per_person}".encode())
+            text += f"rows_per_person {self.rows_per_person}"
         if self.class_names is not None:
-            digest.update(repr(self.class_names).encode())
+            text += repr(self.class_names)
         for key, column in sorted(self.columns.items()):
             arrays[f"column {key}"] = column.codes
-            digest.update(repr((key, column.categories)).encode())
+            text += repr((key, column.categories))
         for key, column in sorted(self.test_columns.items()):
             arrays[f"test column {key}"] = column.codes
+        digest = hashlib.sha256(text.encode())
         for key, array in arrays.items():
             digest.update(repr((key, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).data)

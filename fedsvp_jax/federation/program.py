@@ -1,7 +1,7 @@
 """The program of some cells: what `run.Trainer` compiles, built in one place."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 
 import jax
@@ -104,17 +104,18 @@ class Program:
         one_size = data.min_num_examples == data.max_num_examples
         return self.plan.uniform_weights or self.mechanism.uniform_weights or one_size
 
-    def is_over(
-        self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
-    ) -> bool:
-        """Whether nobody takes part any more, in any cell, after `done` rounds."""
+    @cached_property
+    def is_over(self) -> Callable[..., Array]:
+        """(cells,) bool of (spent, admitted, done): nobody takes part any more.
 
+        `spent` and `admitted` are the state's, after `done` rounds.
+        """
         plan = self.plan
         turns = plan.num_clients // plan.cohort_size if plan.cohorts == "cyclic" else 1
 
         @jax.jit
-        @jax.vmap
-        def over(cell: Cell, spent: Array, admitted: Array) -> Array:
+        @partial(jax.vmap, in_axes=(0, 0, 0, None))
+        def over(cell: Cell, spent: Array, admitted: Array, done: Array) -> Array:
             of_round = partial(
                 cohort.cohort_of_round,
                 *(cell.root.shared, cell.allowance, spent),
@@ -124,7 +125,7 @@ class Program:
             )
             return cohort.is_over(of_round, done, turns)
 
-        return bool(over(self.cells, spent, admitted).all())
+        return partial(over, self.cells)
 
     @property
     def keeps_stats(self) -> bool:
@@ -177,6 +178,11 @@ def build(
     by_name = plans.model_by_name(first, target, dataset.num_classes)
     is_own = model is not None
     if model is not None:  # whose author nobody checks, and a clip rests on it
+        if not isinstance(model, Model):
+            raise ValueError(
+                f"model must be a pair of functions, got {type(model).__name__}: wrap "
+                "it, by models.from_linen(Net()) or, of NNX, models.from_nnx(Net)"
+            )
         model = model._replace(gradient_scale=None)
     model = model or by_name(dataset.num_classes)
     if loss is not None:

@@ -43,11 +43,12 @@ def from_linen(module: nn.Module) -> Model:
                 mutable=list(stats) if train else [],
                 **mode(train),
             )
-        except errors.InvalidRngError as error:
+        except (errors.InvalidRngError, errors.ModifyScopeVariableError) as error:
             raise ValueError(
-                f"{type(module).__name__} draws random numbers where it is not "
-                "trained; take `train` in its call, and nn.Dropout(rate, "
-                "deterministic=not train)"
+                f"{type(module).__name__} draws random numbers, or changes its "
+                "statistics, where it is not trained; take `train` in its call, and "
+                "nn.Dropout(rate, deterministic=not train), "
+                "nn.BatchNorm(use_running_average=not train)"
             ) from error
         return logits, {**stats, **new_stats}
 

@@ -166,7 +166,8 @@ class RunFolder:
             elif not resume and (not joined or self.history != joined):
                 raise ValueError(
                     f"output_dir {self.path} already holds a run; give another folder, "
-                    "or continue it by its own command with --resume"
+                    "or continue it by its own command with --resume (in Python "
+                    "options=run.Options(resume=True))"
                 )
             else:
                 former, new_config = read_json(file), plain(config)

@@ -51,7 +51,7 @@ def filter_clients(trainer: Trainer, state: ServerState) -> tuple[ServerState, R
     start = cell_of(host.weights, 0)
     verdict: Verdict = jax.device_get(judge(program, start))
     admitted = ~verdict.rejected[None]
-    if program.is_over(np.zeros_like(host.spent), admitted, 0):
+    if program.is_over(np.zeros_like(host.spent), admitted, 0).all():
         raise ValueError(
             f"the influence filter admits {admitted.sum()} clients, and no cohort has "
             f"the {program.cells.allowance.least_cohort[0]} that its claim needs; "

@@ -101,8 +101,7 @@ def train(
         settings["noise_key"] = hashlib.sha256(secret).hexdigest()  # not another's
     folder.start(settings, resume=options.resume, secrets=secrets)
     if data.schema is not None:
-        text = schema.to_toml(data.schema)
-        replace_file(folder.path / SCHEMA, text.encode())
+        replace_file(folder.path / SCHEMA, schema.to_toml(data.schema).encode())
     with folder, StopRequests() as stop:
         checkpointer = Checkpointer(folder.path / "checkpoints", folder.identity)
         session = Session(trainer, folder, loggers, options, checkpointer)
@@ -120,13 +119,15 @@ def train(
         if program.data.client_names is not None:
             summary["client_names"] = program.data.client_names
         if config.client_values != "none":
-            rows = folder.rows("clients.jsonl")
-            summary["client_values"] = records.value_sums(rows, config.num_clients)
+            summary["client_values"] = records.value_sums(
+                folder.rows("clients.jsonl"), config.num_clients
+            )
         if config.influence_filter != "none" or config.corrupted_share > 0:
             summary["corrupted_clients"] = np.flatnonzero(program.data.corrupted[0])
         if config.influence_filter != "none":
-            rejected = ~np.asarray(session.state.admitted[0])
-            summary["rejected_clients"] = np.flatnonzero(rejected)
+            summary["rejected_clients"] = np.flatnonzero(
+                ~np.asarray(session.state.admitted[0])
+            )
         summary |= final_scores.scores_of(session, 0, settings, data, loss)
         summary["risk"] = tradeoff.by_adversary(session.accounts[0])
         if config.publish_scores:

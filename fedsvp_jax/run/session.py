@@ -86,6 +86,13 @@ class Session:
                 rounds,
                 config.num_rounds,
             )
+        if config.batch_size > self.program.data.split.train.shape[-1]:
+            _log.warning(
+                "batch_size %d is more examples than any client has, so a batch is all "
+                "of a client's",
+                config.batch_size,
+            )
+        self._has_warned = False  # of a loss that is not finite
         self._saved = self.done  # rounds of the newest checkpoint
         if 0 < self.done < config.num_rounds:
             _log.warning("goes on at round %d of %d", self.done + 1, config.num_rounds)
@@ -174,8 +181,7 @@ class Session:
     def _call(self) -> None:
         """Runs some rounds in one call of the compiled program and keeps their rows."""
         num_rounds = self._config.num_rounds
-        limit = self._trainer.placement.rounds_per_call
-        count = min(limit, num_rounds - self.done)
+        count = min(self._trainer.placement.rounds_per_call, num_rounds - self.done)
         if self._config.influence_filter != "none" and self.done == 0:
             self.state, self._filter_record = influence_filter.filter_clients(
                 self._trainer, self.state
@@ -186,7 +192,7 @@ class Session:
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
             spent, admitted = jax.device_get((self.state.spent, self.state.admitted))
-            if self.program.is_over(spent, admitted, self.done + active):
+            if self.program.is_over(spent, admitted, self.done + active).all():
                 self.stopped_by = "promise"
             else:
                 active = count  # only the turn of a cohort that is not whole
@@ -224,11 +230,14 @@ class Session:
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})
         lines.setdefault(self._rows_file, []).append(row)
         for name in self._clients_files:
-            uploads = records.client_rows(account, metrics, round_num=number)
-            lines.setdefault(name, []).extend(uploads)
+            lines.setdefault(name, []).extend(
+                records.client_rows(account, metrics, round_num=number)
+            )
         self._note(cell, row)
-        scores = {name: row[name] for name in _SHOWN if row[name] is not None}
-        self._bar.set_postfix(scores, refresh=False)
+        self._bar.set_postfix(
+            {name: row[name] for name in _SHOWN if row[name] is not None},
+            refresh=False,
+        )
         try:
             records.check_finite(metrics, round_num=number, mechanism=config.mechanism)
         except FloatingPointError as error:
@@ -236,6 +245,18 @@ class Session:
                 raise
             if sum(map(records.diverged, self._rows[cell])) == 1:
                 _log.warning("%s; going on (on_divergence=continue)", error)
+            return
+        if (
+            (number % config.eval_every == 0 or number == config.num_rounds)
+            and row["test_loss"] is None
+            and not self._has_warned
+        ):
+            self._has_warned = True
+            _log.warning(
+                "the test loss is not finite after round %d: such gradients count as 0 "
+                "and the model may learn nothing; look at the loss and the data",
+                number,
+            )
 
     def _save(self) -> None:
         """Saves the state, once the rows that it stands for were written."""

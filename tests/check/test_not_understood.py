@@ -124,12 +124,13 @@ STRATEGY = "flwr.serverapp.strategy."
 
 
 def strategy(inner: str = "fedavg.FedAvg", side: str = "Server", **more: Any) -> Any:
-    settings = {
+    settings: dict[str, Any] = {
         "noise_multiplier": 1.0,
         "clipping_norm": 1.0,
         "num_sampled_clients": 10,
     }
-    settings |= {"accountant": None, "strategy": of(STRATEGY + inner)}
+    asks = {"min_train_nodes": more.pop("min_train_nodes", 10), "fraction_train": 1.0}
+    settings |= {"accountant": None, "strategy": of(STRATEGY + inner, **asks)}
     name = f"dp_fixed_clipping.DifferentialPrivacy{side}SideFixedClipping"
     return of(STRATEGY + name, **settings | more)
 
@@ -173,6 +174,7 @@ def training(
         noise_multiplier=1.0,
         max_grad_norm=1.0,
         step_hook=hook_of(more.get("counted", accountant)),
+        **{"generator": None, "secure_mode": False} | more.get("settings", {}),
     )
     sampler = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
     kind = more.get("loader", "opacus.data_loader.DPDataLoader")
@@ -256,6 +258,64 @@ def test_n16_a_started_step_is_counted() -> None:
     for none in (0.0, -1.0):
         with pytest.raises(ValueError, match=r"epochs of .* greater than 0"):
             training([], epochs=none)
+
+
+@pytest.mark.hole
+def test_an_average_of_fewer_clients_than_the_noise_is_for_is_nominal() -> None:
+    """Two clients of which one is replaced move the average by 2C/2, and σ was C/10.
+
+    FedAvg counts who is connected before it waits for `min_available_nodes`.
+    """
+    stated = check.Stated(99.0, 1e-5, "run")
+    for fewest, said in ((2, True), (9, True), (10, False), (40, False)):
+        (noise,) = check.flower.live(
+            strategy(min_train_nodes=fewest), largest_weight=0.1
+        )
+        flaw = f"FedAvg averages as few as {fewest} clients, and the noise is made"
+        assert (flaw in "".join(noise.flaws)) == said
+        assert check.verdict(noise, stated, 1).reached != said
+        assert not any("10 clients" in line for line in noise.assumptions)
+    # With its accountant Flower averages no other number.
+    accountant = SimpleNamespace(
+        num_releases=3,
+        get_privacy_spent=lambda: SimpleNamespace(epsilon=1.0, delta=1e-5),
+    )
+    (noise,) = check.flower.live(strategy(min_train_nodes=2, accountant=accountant))
+    assert not noise.flaws and noise.rounds == 3
+
+
+@pytest.mark.hole
+def test_a_bit_that_tells_whether_an_update_was_clipped_is_nominal() -> None:
+    """adaptiveclipping_mod sends it, and metrics were assumed to tell nothing."""
+
+    def adaptiveclipping_mod() -> None: ...
+
+    adaptiveclipping_mod.__module__ = "flwr.clientapp.mod.centraldp_mods"
+    adaptiveclipping_mod.__qualname__ = "adaptiveclipping_mod"
+    for server in (strategy(), of(STRATEGY + "fedavg.FedAvg")):
+        noises = check.flower.live(
+            server, [adaptiveclipping_mod, of(LOCAL_MOD, **LOCAL)], largest_weight=0.1
+        )
+        assert noises
+        for noise in noises:
+            assert "without noise, whether the update was clipped" in "".join(
+                noise.flaws
+            )
+
+
+@pytest.mark.hole
+def test_noise_whose_seed_the_object_holds_is_nominal() -> None:
+    """ "nobody's guess" was assumed of an optimizer that has its own generator."""
+    for secure, said in ((False, True), (True, False)):
+        more = {"generator": object(), "secure_mode": secure}
+        (noise,) = training([(1.0, 1 / 94, 94)], settings=more)
+        assert ("a generator of one's own" in "".join(noise.flaws)) == said
+    config = execution_plan.BandMFExecutionPlanConfig(
+        iterations=25, strategy=np.full(4, 0.5), sampling_prob=0.2,
+        epsilon=None, delta=None, noise_multiplier=1.0, noise_seed=0,
+    )  # fmt: skip
+    (noise,) = check.jax_privacy.live(config)
+    assert "noise_seed is set" in noise.flaws[0] and noise.std > 0
 
 
 @pytest.mark.hole
@@ -461,7 +521,7 @@ def test_a_flaw_leaves_no_green_light(name: str) -> None:
     stated = check.Stated(1000.0, 1e-5, "upload")
     verdict = check.verdict(noise, stated, None)
     assert verdict.epsilon < 1000 and verdict.status == "nominal"
-    assert not verdict.reached and verdict.needed is None
+    assert not verdict.reached and verdict.least_change is None
     sound = check.verdict(noise._replace(flaws=()), stated, None)
     assert sound.reached and sound.status == "proved"
 
@@ -469,9 +529,17 @@ def test_a_flaw_leaves_no_green_light(name: str) -> None:
 @pytest.mark.hole
 def test_arguments_that_say_nothing_are_one_sentence() -> None:
     """ "runs" was an upload, rounds=0 none at all, rounds=1.5 a round and a half."""
-    for wrong in ((1.0, 1e-5, "runs"), (-1.0, 1e-5, "run"), ("1", 1e-5, "run"),
-                  (1.0, 1.0, "run"), (math.nan, 1e-5, "run")):  # fmt: skip
-        with pytest.raises(ValueError, match=r"state an ε >= 0 with δ in \[0, 1\)"):
+    cases: dict[Any, str] = {
+        (1.0, 1e-5, "runs"): "per must be 'upload' or 'run', got 'runs'",
+        (-1.0, 1e-5, "run"): "epsilon of a stated claim .* at least 0, got -1.0",
+        ("1", 1e-5, "run"): "epsilon of .* must be a finite number .* got '1'",
+        (math.nan, 1e-5, "run"): "epsilon of .* got nan",
+        (1.0, 1.0, "run"): "delta of .* at least 0 and less than 1, got 1.0",
+        (1.0, 0.1, "run", 0): "population_size of .* at least 1, got 0",
+        (1.0, 0.1, "run", 1.5): "population_size of .* must be a whole number",
+    }
+    for wrong, words in cases.items():
+        with pytest.raises(ValueError, match=words):
             check.Stated(*wrong)
     (noise,) = training([(1.0, 1 / 94, 94)])
     stated = check.Stated(1.0, 1e-5, "upload")
@@ -486,3 +554,94 @@ def test_arguments_that_say_nothing_are_one_sentence() -> None:
     for call in (lambda: check.flower.live(None, app), lambda: check.pfl.live(app)):
         with pytest.raises(TypeError, match=r"mods, .* are lists, got"):
             call()
+
+
+@pytest.mark.hole
+def test_a_delta_that_covers_publishing_a_record_is_no_green_light(
+    tmp_path: pathlib.Path,
+) -> None:
+    """δ = .5 was "0.0 proved True", and the command ended with 0."""
+    path = tmp_path / "dp.toml"
+    path.write_text('std = 4.0\nclip = 1.0\nunit = "record"\nrounds = 1\n')
+    (noise,) = check.settings_file.read(path)
+
+    def verdict(delta: float, size: int | None) -> check.noise.Verdict:
+        return check.verdict(noise, check.Stated(9.0, delta, "run", size), 1)
+
+    for delta, size, reached, warned in (
+        (0.5, None, True, True),
+        (2e-3, None, True, True),
+        (1e-3, None, True, False),
+        (1e-4, 10_000, False, True),
+        (1e-5, 10_000, True, False),
+    ):
+        result = verdict(delta, size)
+        assert (result.reached, bool(result.warning)) == (reached, warned)
+        assert result.status == ("proved" if reached else "nominal")
+        assert ("\nwarning: δ = " in str(result)) == warned
+    assert verdict(1e-4, 10_000).least_change is None
+    assert "publishes one record of 2 whole keeps it" in verdict(0.5, None).warning
+    path.write_text(
+        path.read_text() + "epsilon = 9.0\ndelta = 0.1\npopulation_size = 10"
+    )
+    (noise,) = check.settings_file.read(path)
+    assert noise.stated is not None
+    assert not check.verdict(noise, noise.stated, 1).reached
+
+
+@pytest.mark.hole
+def test_at_a_delta_of_0_no_epsilon_follows_from_gaussian_noise(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Stated took it, and then "delta must be in (0, 1)" ended the check."""
+    for kind, finite in (("gaussian", False), ("laplace", True)):
+        path = tmp_path / f"{kind}.toml"
+        path.write_text(TOML.format(kind, 1, ""))
+        (noise,) = check.settings_file.read(path)
+        result = check.verdict(noise, check.Stated(50.0, 0.0, "run"), 2)
+        assert math.isfinite(result.epsilon) == result.reached == finite
+        assert result.least_change is None
+        assert all(
+            math.isfinite(row.epsilon) == finite for row in check.claims(noise, 0.0, 2)
+        )
+
+
+def test_a_verdict_and_its_noise_are_printed_in_lines() -> None:
+    """They were 2.5 kB of a dataclass, and `needed=3.79` had no unit."""
+    (noise,) = training([(1.0, 1 / 94, 94)])
+    text = check.table(noise, 1e-5, 2)
+    title, *rows = text.splitlines()
+    assert title.startswith(noise.source)
+    for row, claim in zip(rows, check.claims(noise, 1e-5, 2), strict=False):
+        start = f"{claim.method:18}  ε = {claim.epsilon:<9.4g}  δ = 1e-05"
+        assert row.startswith(start)
+        assert row.endswith(f"  proved   {claim.adversary}: {claim.relation}")
+    assert f"assumed: {noise.assumptions[0]}" in rows
+    result = check.verdict(noise, check.Stated(0.1, 1e-5, "run"), 2)
+    change = result.least_change
+    assert change is not None and change.setting == "noise_multiplier"
+    assert change.present_value == 1.0 < change.least_value
+    stated, least = str(result).splitlines()
+    assert stated.startswith("stated: ε = 0.1 at δ = 1e-05, run, a record's part")
+    value = f"{change.least_value:.4g}"
+    assert least == f"least change: noise_multiplier = {value} (it is 1)"
+    # What a file says moves no cursor.
+    assert "\x1b" not in check.table(noise._replace(source="\x1b[2J"), 1e-5, None)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (
+            lambda: check.opacus.live(1, 2),
+            "give what Opacus 1.6's make_private returned",
+        ),
+        (lambda: check.jax_privacy.live(1), "give a BandMFExecutionPlanConfig"),
+    ],
+)
+def test_what_is_wanted_is_named(call: Any, wanted: str) -> None:
+    """ "builtins.int is no class that is known here" stood there twice."""
+    (noise,) = call()
+    assert wanted in noise.text
+    assert len({*noise.flaws}) == len(noise.flaws)
+    assert "builtins.int is no class" in noise.flaws[0]

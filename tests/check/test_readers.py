@@ -46,8 +46,8 @@ def test_the_least_change_makes_a_stated_epsilon_true_and_a_smaller_one_does_not
         found = check.verdict(noise, stated, 10)
         if noise.setting is None or found.reached:
             continue
-        assert found.needed is not None and found.epsilon > 0.7
-        z = found.needed / noise.setting.per_multiplier
+        assert found.least_change is not None and found.epsilon > 0.7
+        z = found.least_change.least_value / noise.setting.per_multiplier
         for part, reached in ((1.0, True), (0.98, False)):
             changed = noise._replace(multiplier=z * part)
             assert check.verdict(changed, stated, 10).reached == reached
@@ -95,6 +95,7 @@ BAD = {
         TOML.format(
             "gaussian", 0, ""
         ): "std of a.toml must be a finite number greater than 0, got",
+        "": "std of a.toml must be a finite number greater than 0, and is missing",
         TOML.format("gaussian", 1, "steps = 0"): "steps of a.toml .* at least 1, got 0",
         TOML.format("gaussian", 1, "steps = 1.9"): "must be a whole number, got 1.9",
         TOML.format("uniform", 1, ""): "noise must be gaussian or laplace",

@@ -12,7 +12,7 @@ from jax import Array
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import read_rows, small
 
-from fedsvp_jax import federation, report, run
+from fedsvp_jax import federation, make_round, report, run
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import losses
 from fedsvp_jax.core.structs import Examples, Model, Rows, Weights
@@ -21,6 +21,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.models import evaluation, from_linen
 from fedsvp_jax.models.networks import Linear, gradient_scale
 from fedsvp_jax.round import local_training
+from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 Y = (X @ np.asarray([1.0, -2.0, 0.5]) + 0.3).astype(np.float32)
@@ -133,6 +134,52 @@ def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> 
     assert trained.outputs(X).shape == (60, 1)
     page = report.write_run_report(tmp_path).read_text()
     assert "test loss (squared_error)" in page and "test accuracy" not in page
+
+
+@pytest.mark.usefixtures("quick_training")
+def test_a_loss_that_is_never_finite_is_told_once_and_stands_in_no_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It trained without a word: NaN gradients are zeroed, and uploads stay finite."""
+
+    def no_number(output: Array, target: Array) -> Array:
+        return jnp.nan * squared_error(output, target)
+
+    run.train(
+        settings(eval_every=2),
+        tmp_path,
+        dataset=table(),
+        model=LINEAR,
+        loss=no_number,
+    )
+    (warning,) = caplog.messages
+    assert "test loss is not finite after round 2: such gradients" in warning
+    for file in tmp_path.glob("*.json*"):
+        assert "not finite" not in file.read_text()
+    caplog.clear()
+    run.train(
+        settings(), tmp_path / "b", dataset=table(), model=LINEAR, loss=squared_error
+    )
+    assert not caplog.messages
+
+
+@pytest.mark.usefixtures("quick_training")
+def test_a_sweep_and_a_loop_of_ones_own_take_a_loss(tmp_path: Path) -> None:
+    """Nothing passed `loss=` to either."""
+    data, model, config = table(), LINEAR, settings()
+    plan = SweepPlan(mechanisms=("none",), epsilons=(0.5,), seeds=(config.seed,))
+    (cell,) = sweep(
+        config, plan, tmp_path / "s", dataset=data, model=model, loss=squared_error
+    )
+    bare = dataclasses.replace(config, mechanism="none")
+    alone = run.train(
+        bare, tmp_path / "a", dataset=data, model=model, loss=squared_error
+    )
+    assert cell["best_loss"] == pytest.approx(alone["best_loss"], rel=1e-5)
+    state, step = make_round(bare, data, model=model, loss=squared_error)
+    _, metrics = step(state)
+    (first, *_) = read_rows(tmp_path / "a" / "metrics.jsonl")
+    assert float(metrics.test_loss) == pytest.approx(first["test_loss"], rel=1e-5)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], Any]] = {

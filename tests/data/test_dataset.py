@@ -89,6 +89,25 @@ def test_fingerprint_changes_with_any_content(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.hole
+def test_lists_of_numbers_are_arrays() -> None:
+    """ "'list' object has no attribute 'dtype'"."""
+    plain = make()
+    rows = np.arange(6.0).reshape(3, 2)
+    changes = {"test_inputs": rows[:2], "columns": {}, "test_columns": {}}
+    arrays = make(train_inputs=rows, **changes)
+    lists = make(
+        **changes | {"test_inputs": rows[:2].tolist()},
+        train_inputs=rows.tolist(),
+        train_labels=plain.train_labels.tolist(),
+        test_labels=plain.test_labels.tolist(),
+        train_writers=np.asarray(plain.train_writers).tolist(),
+    )
+    assert lists.fingerprint == arrays.fingerprint
+    with pytest.raises(ValueError, match="train labels must be whole numbers, got <U1"):
+        make(train_labels=["a", "b", "c"])
+
+
+@pytest.mark.hole
 def test_a_frame_of_numbers_is_features() -> None:
     """It ended in an AttributeError."""
     pandas = pytest.importorskip("pandas")

@@ -122,6 +122,24 @@ def test_what_flowers_own_accountant_says_of_adding_or_removing_does_not_follow(
     assert not verdict.reached and verdict.epsilon > 2 * noise.stated.epsilon
 
 
+@pytest.mark.hole
+def test_flowers_average_of_two_with_the_noise_of_a_hundred_is_nominal() -> None:
+    """ε = 0.769 over ten rounds, proved: one of two moves the average by 1, σ is .3."""
+    pytest.importorskip("flwr")
+    from flwr.serverapp import strategy
+
+    fixed = strategy.DifferentialPrivacyServerSideFixedClipping
+    for fewest, reached in ((2, False), (100, True)):
+        average = strategy.FedAvg(
+            fraction_train=0.01, min_train_nodes=fewest, min_available_nodes=2
+        )
+        (noise,) = check.flower.live(
+            fixed(average, 30.0, 1.0, 100), largest_weight=0.01
+        )
+        verdict = check.verdict(noise, check.Stated(1.0, 1e-5, "run"), 10)
+        assert verdict.epsilon < 1 and verdict.reached == reached
+
+
 def test_a_mod_that_inherits_from_flowers_is_not_understood() -> None:
     mods = pytest.importorskip("flwr.clientapp.mod")
     mine = type("LocalDpMod", (mods.LocalDpMod,), {"__call__": lambda *_: None})

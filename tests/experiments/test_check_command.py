@@ -40,7 +40,7 @@ def test_every_claim_is_printed(tmp_path: pathlib.Path) -> None:
     needs = "the ε of a run needs its number of rounds; give --rounds"
     assert_sentence(checked(*line), needs)
     shown = checked(*line, "--rounds=3")
-    assert shown.status == 1 and shown.stdout.count("nominal\n") == 4
+    assert shown.status == 1 and shown.stdout.count("  nominal  server: ") == 4
     assert "proved" not in shown.stdout and "it does not follow" in shown.stdout
     assert "nominal: there is no noise" in shown.stdout
 
@@ -52,13 +52,34 @@ def test_bad_input_is_one_sentence(tmp_path: pathlib.Path) -> None:
     toml.write_text(TOML.format("gaussian", 1, ""))
     for line, words in {
         "flare": "name one of flare, toml, and one file",
-        "opacus --help": "are asked in Python, by fedsvp_jax.check",
+        "opacus train.py": "are asked in Python, by fedsvp_jax.check",
         f"tff {toml}": "name one of flare",
         f"flare {none}": "nothing that is known adds noise there",
         f"flare {tmp_path}/no.json": "No such file",
         f"toml {toml} --delta=2": "delta must be in (0, 1), got 2.0",
     }.items():
         assert_sentence(command("experiments.check", *line.split()), words)
+
+
+def test_a_large_delta_is_warned_of_and_refused_against_a_population(
+    tmp_path: pathlib.Path,
+) -> None:
+    """ "It follows, ε is 0.1053 (proved)" at δ = 0.1, and nothing else."""
+    toml = tmp_path / "dp.toml"
+    toml.write_text(TOML.format("gaussian", 9, "epsilon = 8.0\ndelta = 0.1"))
+    line = ("experiments.check", "toml", str(toml))
+    alone, of_all = command(*line), command(*line, "--population_size=1000")
+    for shown, status in ((alone, 0), (of_all, 1)):
+        assert shown.status == status
+        assert "warning: δ = 0.1 is too large: who publishes one client" in shown.stdout
+    assert "it does not follow" in of_all.stdout and "(nominal)" in of_all.stdout
+
+
+def test_the_manual_shows_how_other_engines_are_asked() -> None:
+    for engine in ((), ("opacus",)):
+        shown = command("experiments.check", *engine, "--help").stdout
+        assert "check.opacus.live(optimizer, loader" in shown
+        assert "--population_size" in shown
 
 
 def test_a_file_whose_numbers_are_nominal_ends_with_1(tmp_path: pathlib.Path) -> None:

@@ -114,6 +114,9 @@ def test_the_summary_tells_data_noise_epsilon_and_price(
     assert "of 30 rounds; --solve=noise finds the noise for all" in text
     text = dry_run.summary(program(mechanism="none"), digits(), [9.0])
     assert "promises nothing" in text and text.count("\n\n\n") == 0
+    assert "Batches:" not in text
+    text = dry_run.summary(program(batch_size=9999), digits(), [9.0])
+    assert "examples at most, since no client has batch_size = 9999" in text
 
 
 @pytest.mark.hole

@@ -92,3 +92,8 @@ def test_the_program_around_a_loop_of_ones_own_runs_as_it_says(
         [sys.executable, file, tmp_path], env=environment(), capture_output=True
     )
     assert again.returncode and b"round 1 is over" in again.stderr
+    bare = subprocess.run(
+        [sys.executable, file], env=environment(), capture_output=True
+    )
+    assert bare.returncode and b"name the folder of the three sites" in bare.stderr
+    assert b"Traceback" not in bare.stderr

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 from promised import run_epsilon, uploads_in_a_row
 from small_runs import digits, small
@@ -178,3 +179,13 @@ def test_a_delta_at_which_no_noise_suffices_is_named_as_the_default() -> None:
     message = r"at delta = 0\.1 of one upload \(1 / batch_size unless it is stated\)"
     with pytest.raises(ValueError, match=message):
         federation.build([config], digits())
+
+
+def test_whether_a_run_is_over_is_compiled_once() -> None:
+    """Every call that asked made a program of its own."""
+    made = federation.build([small(max_uploads=2)], digits())
+    admitted = np.ones((1, 7), bool)
+    for done, sent in ((0, 0), (3, 1), (9, 2)):
+        over = made.is_over(np.full((1, 7), sent, np.int32), admitted, done)
+        assert over.tolist() == [sent == 2]
+    assert made.is_over.func._cache_size() == 1

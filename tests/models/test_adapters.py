@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from small_runs import digits, small
 
-from fedsvp_jax import models
+from fedsvp_jax import federation, models
 from fedsvp_jax.models import adapters
 
 
@@ -137,5 +138,31 @@ def test_dropout_that_training_does_not_switch_is_refused_in_a_sentence() -> Non
     model = models.from_linen(Always())
     x = jnp.ones((2, 4))
     params, stats = model.init(jax.random.key(0), x)
-    with pytest.raises(ValueError, match="Always draws random numbers where it is not"):
+    with pytest.raises(ValueError, match="Always draws random numbers, or changes"):
         model.apply(params, stats, x, train=False, key=None)
+
+
+@pytest.mark.hole
+def test_a_batch_norm_that_training_does_not_switch_is_refused_in_a_sentence() -> None:
+    """Its evaluation ended in flax's "Cannot update variable mean"."""
+
+    class Moving(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(nn.BatchNorm(use_running_average=False)(x))
+
+    model = models.from_linen(Moving())
+    x = jnp.ones((2, 4))
+    params, stats = model.init(jax.random.key(0), x)
+    with pytest.raises(ValueError, match=r"BatchNorm\(use_running_average=not"):
+        model.apply(params, stats, x, train=False, key=None)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("module", [nn.Dense(10), _Net], ids=["linen", "nnx"])
+def test_a_bare_module_is_told_to_be_wrapped(module) -> None:
+    """It ended in `object has no attribute "_replace"`."""
+    with pytest.raises(
+        ValueError, match=r"models\.from_linen.Net... or, of NNX, models"
+    ):
+        federation.build([small()], digits(), model=module)

@@ -219,3 +219,13 @@ def test_how_many_rounds_a_promise_allows_is_said_before_them(
     assert about <= summary["rounds"] <= 9
     if cohort_size == 4:
         assert summary["rounds"] == about
+
+
+def test_a_batch_that_no_client_can_fill_is_warned_of(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """--batch_size=10000 was cut to |D| without a word, and made δ = 1e-4."""
+    for size, said in ((10_000, True), (5, False)):
+        caplog.clear()
+        run_small(small(batch_size=size, num_rounds=1), tmp_path / str(size))
+        assert ("10000 is more examples than any client has" in caplog.text) == said
