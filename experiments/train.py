@@ -30,8 +30,9 @@ that may be published. A run on a table leaves model.safetensors too, which
 `fedsvp predict` takes anywhere.
 
 --dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
-and last, within a minute, how long it would take, by timing a few rounds. --config=runs/a/config.json takes
-the settings of a run, and --flagfile=FILE flags from a file.
+and last, within a minute, how long it would take, by timing a few rounds.
+--config=runs/a/config.json takes the settings of a run, and --flagfile=FILE flags from
+a file.
 
 Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why).
 """
@@ -120,6 +121,7 @@ def main(_: list[str]) -> None:
         command.write_report(values)
         command.print_folder(values)
         raise
+    from fedsvp_jax.influence import privacy
     from fedsvp_jax.report import headline
 
     place = pathlib.Path(values.output_dir)
@@ -133,6 +135,7 @@ def main(_: list[str]) -> None:
         messages.filled(
             "train.txt",
             config=config,
+            filter_cost=privacy.filter_cost,
             goal=values.goal,
             summary=summary,
             sentences=headline.sentences(place, summary),
