@@ -74,6 +74,27 @@ def reconstructed(kept: dict[str, Any]) -> list[dict[str, Any]]:
     return [of_run(row) | row["classes"][0] for row in kept["mechanisms"]]
 
 
+def test_the_ceiling_and_the_number_of_victims_stand_in_the_tables() -> None:
+    """Shadow models had no ceiling, and two victims looked like an interval."""
+    claim = {"epsilon": 1.0, "delta": 1e-5, "status": "proved", "relation": "one"}
+    claim |= {"adversary": "server", "mechanism": "nbafl", "clipping": "update_clip"}
+    found = {"noise_over_gradient": 2.0, "match": "l2", "labels_read": 1}
+    psnr = {"psnr_mean": 5.0, "psnr_min": 1.0, "psnr_max": 9.0, "psnr_half_width": 0.5}
+
+    def row(victims: int) -> dict[str, str]:
+        template, more = "attack_gradient_inversion.txt", {"victims": victims}
+        (cells,) = printed.filled_rows(template, [claim | found | psnr | more], **more)
+        return cells
+
+    assert row(2)["PSNR in dB, mean of 2 (min to max)"] == "5.0 (1.0 to 9.0)"
+    assert row(5)["PSNR in dB, mean of 5 (95 %)"] == "5.0 (4.5 to 5.5)"
+    assert row(5)["guesses between two images, right of 100 at most"] == "73.1"
+    kept = json.loads((KEPT / "membership.json").read_text())["rows"][-1]
+    shadows = of_run(kept) | claim
+    (cells,) = printed.filled_rows("attack_membership.txt", [shadows], run=None)
+    assert cells["highest TPR at 1 % FPR that it allows"] == "2.72%"
+
+
 @pytest.mark.hole
 def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
     tables = {
