@@ -299,7 +299,7 @@ def rows_of(
             {
                 **case._asdict(),
                 "proved": prepared.proved,
-                "uploads": int(scores.uploaded[: number + 1].sum()),
+                "uploads": scores.uploaded[: number + 1].sum(),
                 "claims": claims,
                 "audited": bounds(delta=target_delta),
                 "p_values": p_values,

@@ -196,10 +196,10 @@ def attack_defence(
         [*map(jax.jit(partial(upload, config, victim, key=key)), victims)]
         for config in (defence, no_defence)
     )
-    lengths = []
-    for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True):
-        noise_norm = tree.l2_norm(optax.tree.sub(noised, clean))
-        lengths.append(float(noise_norm / tree.l2_norm(clean)))
+    lengths = [
+        float(tree.l2_norm(optax.tree.sub(noised, clean)) / tree.l2_norm(clean))
+        for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True)
+    ]
     info = uploads[0][1]
     mechanism = over_data(mechanism_of(defence), victim.data.from_records)
     nominal = STATS_LEAVE if jax.tree.leaves(victim.weights.stats) else ""
@@ -223,12 +223,12 @@ def attack_defence(
                 **claim,
                 "match": match,
                 "victims": count,
-                "noise_over_gradient": float(np.mean(lengths)),
-                "psnr_mean": float(np.mean(psnr)),
+                "noise_over_gradient": np.mean(lengths),
+                "psnr_mean": np.mean(psnr),
                 "psnr_min": min(psnr),
                 "psnr_max": max(psnr),
                 "psnr_half_width": half_width(np.std(psnr, ddof=count > 1), count),
-                "labels_read": int(np.sum(np.equal(labels, true_labels))),
+                "labels_read": np.sum(np.equal(labels, true_labels)),
                 "images": np.round(255 * np.asarray(images)).astype(np.uint8),
             }
         )
@@ -287,7 +287,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         rows = [row for rows in by_defence.values() for row in rows]
         guess = data.train_inputs.mean(axis=0) / 255
         images = truth(victim)
-        mean_image = float(np.mean([inversion.psnr(guess, image) for image in images]))
+        mean_image = np.mean([inversion.psnr(guess, image) for image in images])
         pictures = {"the clients' images": images}
         for row in rows:
             name = f"{row['defence']} {row['match']}".replace("_", " ")

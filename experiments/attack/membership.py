@@ -154,10 +154,10 @@ def _scores(
     return {
         "attack": attack,
         **roc,
-        "members": int(member.sum()),
-        "others": int((~member).sum()),
-        "accuracy_members": float(right[member].mean()),
-        "accuracy_others": float(right[~member].mean()),
+        "members": member.sum(),
+        "others": (~member).sum(),
+        "accuracy_members": right[member].mean(),
+        "accuracy_others": right[~member].mean(),
         "test_accuracy": float(test),
         "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
     }

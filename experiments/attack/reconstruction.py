@@ -109,9 +109,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             return examiner()(evenly(images, values.num_images))._asdict()
 
         results: Record = {
-            "classifier_accuracy": float(
-                np.mean(judge()(test)[1] == dataset.test_labels)
-            ),
+            "classifier_accuracy": np.mean(judge()(test)[1] == dataset.test_labels),
             "references": {
                 "real images held out": reference(test[held_out]),
                 "real images of other classes": reference(test[~held_out]),

@@ -210,8 +210,8 @@ def nearest(value: Any, choices: Sequence[str]) -> str:
     from .files import toml_beside  # and NumPy, which `fedsvp` alone does not need
 
     synonyms = toml_beside(__file__, "synonyms.toml")
-    meant = (text.lower(), synonyms.get(text.lower()))
-    near = [choice for choice in choices if choice.lower() in meant]
+    meant = synonyms.get(text.lower())
+    near = [choice for choice in choices if choice.lower() in (text.lower(), meant)]
     near = near or difflib.get_close_matches(text, choices, n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 
