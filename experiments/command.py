@@ -185,7 +185,8 @@ def run(
                 main(arguments)
         except stopping.Stopped as stopped:
             text, number = str(stopped), stopped.signal_number
-            if "resume" not in flags.FLAGS:
+            dry_run = getattr(flags.FLAGS, "dry_run", False)
+            if dry_run or "resume" not in flags.FLAGS:
                 text = f"stopped by {signal.Signals(number).name}"
             _fail(text, status=128 + number, at_once=True)
         except Exception as error:

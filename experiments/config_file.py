@@ -8,6 +8,7 @@ from pathlib import Path
 from absl import flags
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.settings import nearest
 from fedsvp_jax.run import plugin
 
 _TOTAL = {"total_epsilon": "total_epsilons"}
@@ -48,9 +49,13 @@ def parse(
         try:
             rest, line = values(line), []
         except flags.Error as error:
-            name = "".join(re.findall(r"flag (?:--|')(\w+)", str(error))[:1])
+            text = str(error).partition(". Did you mean")[0]
+            match = re.search(r"flag (?:--|')(\w+)(?:=(.*): value.*<(.*)>)?", text)
+            name, value, choices = match.groups() if match else ("", None, "")
             of_node = arguments[1:2] == ["node"]  # of `fedsvp site`
-            faults.append(f"{error}{of_node * '; Flower’s own flags follow --'}")
+            if value or name not in values:
+                text += nearest(value or name, (choices or "|".join(values)).split("|"))
+            faults.append(f"{text}{of_node * '; Flower’s own flags follow --'}")
             remaining = [w for w in line if w.lstrip("-").partition("=")[0] != name]
             line = remaining if remaining != line else []
     for name in recorded:  # as if nobody had typed it: nothing refuses it
@@ -119,6 +124,7 @@ def read(
     if choices:
         raise ValueError(
             f"config {path} is of a sweep: type {', '.join(choices)}, or name the "
-            "config.json of a run"
+            "config.json of a run; with these fedsvp train makes a run with the model "
+            "of a cell, which --run then names"
         )
     return {name: value for name, value in recorded.items() if name in flag_names}

@@ -2,10 +2,13 @@
 
 Who holds what, the noise of an upload, what the whole run spends, and what a round
 costs. All of it follows from the settings and the data, by the run's own functions,
-but for the seconds: these are of a few rounds whose results are thrown away.
+and is known at once. The seconds come last: they are of a few rounds whose results are
+thrown away.
 """
 
+import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -25,6 +28,7 @@ from fedsvp_jax.run.placement import Placement
 from . import messages
 
 _TIMED, _MOST_TIMED = 3.0, 3  # seconds or rounds that tell a round's time
+LIMIT = 60.0  # seconds that may pass until then
 
 
 def holdings(program: Program) -> np.ndarray | None:
@@ -42,10 +46,8 @@ def holdings(program: Program) -> np.ndarray | None:
     ) + attribute_counts(split.validation, split.num_validation, attributes, number)
 
 
-def summary(
-    program: Program, dataset: Dataset | ClientStore, seconds: list[float]
-) -> str:
-    """Everything as text; `seconds` are those of `measured`."""
+def summary(program: Program, dataset: Dataset | ClientStore) -> str:
+    """All but the seconds, as text."""
     config, mechanism = program.configs[0], program.mechanism
     examples = int(np.median(program.data.num_train[0]))
     plan = Plan(program.accounts[0])
@@ -62,7 +64,7 @@ def summary(
         spent=None if mechanism.claim.relation == "none" else _spent(program, plan),
         plan=plan,
         price=_price(program),
-        seconds=seconds,
+        limit=LIMIT,
     )
 
 
@@ -94,18 +96,28 @@ def _price(program: Program) -> Record:
 
 
 def measured(program: Program, placement: Placement) -> list[float]:
-    """Seconds of the first rounds on this machine; the first one compiles them.
+    """Seconds of compiling, then of the first rounds, on this machine.
 
-    One to three rounds after the first, none once three seconds have passed. Nothing is
-    written but the compiler's cache.
+    One to three rounds, none once three seconds have passed, and none that `LIMIT` ends
+    first. Those of a stream are compiled with the first one. Nothing is written but the
+    compiler's cache. A thread runs them, since no signal interrupts a compiled round;
+    after `LIMIT` it goes on until the process ends.
     """
     from fedsvp_jax.run.trainer import Trainer
 
-    trainer, seconds = Trainer(program, placement=placement), list[float]()
-    state = trainer.initial_state()
-    for round_num in range(min(program.configs[0].num_rounds, 1 + _MOST_TIMED)):
-        if sum(seconds[1:]) < _TIMED:
-            began = time.perf_counter()
-            state, _ = trainer.advance(state, round_num, 1)
-            seconds.append(time.perf_counter() - began)
-    return seconds
+    seconds = list[float]()
+
+    def run_rounds() -> None:
+        trainer, done = Trainer(program, placement=placement), 0
+        state = trainer.initial_state()
+        timed = min(program.configs[0].num_rounds, _MOST_TIMED)
+        for rounds in (int(program.stream is not None), *[1] * timed):
+            if sum(seconds[1:]) < _TIMED:
+                began = time.perf_counter()
+                state, _ = trainer.advance(state, done, rounds)
+                seconds.append(time.perf_counter() - began)
+                done += rounds
+
+    with contextlib.suppress(TimeoutError):
+        ThreadPoolExecutor(1).submit(run_rounds).result(LIMIT)
+    return [*seconds]

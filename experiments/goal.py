@@ -33,8 +33,15 @@ _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
 _ROWS = routes.ROWS | _OWN["rows"]
-_OF_STEPS = ("mechanism", "clipping", "batches", "batch_size", "local_steps")
-_OF_STEPS += ("local_epochs", "total_accounting")
+_OF_STEPS: tuple[str, ...] = (
+    "mechanism",
+    "clipping",
+    "batches",
+    "batch_size",
+    "local_steps",
+    "local_epochs",
+    "total_accounting",
+)
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 

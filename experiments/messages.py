@@ -74,7 +74,7 @@ def _templates() -> Any:
     """The pages' environment, of templates/; `table` aligns rows in columns."""
     import jinja2  # which `fedsvp --help` does not need
 
-    from fedsvp_jax.accounting import claims
+    from fedsvp_jax.accounting import claims, tradeoff
     from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import page, text_table
 
@@ -85,6 +85,8 @@ def _templates() -> Any:
     templates.filters |= {
         "table": text_table.aligned,
         "meaning": claims.meaning,
+        "recognised": tradeoff.recognised,
+        "right_of_100": tradeoff.right_of_100,
         "printable": printable,
     }
     return templates

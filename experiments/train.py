@@ -30,12 +30,14 @@ that may be published. A run on a table leaves model.safetensors too, which
 `fedsvp predict` takes anywhere.
 
 --dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
-and how long it would take, by timing a few rounds. --config=runs/a/config.json takes
-the settings of a run, and --flagfile=FILE flags from a file.
+and last, within a minute, how long it would take, by timing a few rounds.
+--config=runs/a/config.json takes the settings of a run, and --flagfile=FILE flags from
+a file.
 
 Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why).
 """
 
+import os
 import pathlib
 
 from absl import flags
@@ -98,9 +100,15 @@ def main(_: list[str]) -> None:
     if values.dry_run:
         secret = noise_key.fresh() if config.secret_noise else None
         program = federation.build([config], data, noise_key=secret)
-        seconds = dry_run.measured(program, command.placement(values))
-        print(dry_run.summary(program, data, seconds))
-        return
+        print(dry_run.summary(program, data), flush=True)
+        text = messages.filled(
+            "dry_run_time.txt",
+            num_rounds=config.num_rounds,
+            seconds=dry_run.measured(program, command.placement(values)),
+            limit=dry_run.LIMIT,
+        )
+        print(text, flush=True)
+        os._exit(0)  # clearing up would wait for a round, or free what it reads
     try:
         summary = run.train(
             config,
@@ -113,6 +121,7 @@ def main(_: list[str]) -> None:
         command.write_report(values)
         command.print_folder(values)
         raise
+    from fedsvp_jax.influence import privacy
     from fedsvp_jax.report import headline
 
     place = pathlib.Path(values.output_dir)
@@ -126,6 +135,7 @@ def main(_: list[str]) -> None:
         messages.filled(
             "train.txt",
             config=config,
+            filter_cost=privacy.filter_cost,
             goal=values.goal,
             summary=summary,
             sentences=headline.sentences(place, summary),

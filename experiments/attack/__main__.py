@@ -1,6 +1,6 @@
 """Attacks that measure what an adversary learns from a federated run.
 
-The manual of each attack below says what its adversary sees.
+The manual of each attack below says first what its adversary sees and knows.
 
   fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
@@ -36,7 +36,8 @@ flags.DEFINE_enum("attack", "audit", list(ATTACKS), "The attack to run.")
 flags.DEFINE_string(
     "run",
     None,
-    "Folder of a run whose model membership attacks, with its settings and its data. "
+    "Folder of a run whose model membership attacks, with its settings and its data; "
+    "for a sweep's cell, of `fedsvp train --config=SWEEP/config.json` with its values. "
     "Other attacks train federations of their own: --config=RUN/config.json gives "
     "them the settings.",
 )
@@ -56,7 +57,8 @@ def main(_: list[str]) -> None:
         flag_values.refuse_flags(values, names, why)
     config = command.settings_from_flags(values)
     command.start_jax()
-    work = ATTACKS[values.attack].prepare(values, config)
+    module = ATTACKS[values.attack]
+    work = module.prepare(values, config)
     stamp = provenance.stamp(work.data, config.seed)  # before the code here can change
     names = ("attack", "run", *settings["flags"])
     chosen = {name: values[name].value for name in names}
@@ -64,9 +66,12 @@ def main(_: list[str]) -> None:
     folder.start(environment() | chosen | {**work.settings}, resume=values.resume)
     finished = {
         name: finished_or_made(folder, name, make)
-        for name, make in progress_bar(work.pieces.items(), unit="piece", disable=None)
+        for name, make in progress_bar(
+            work.pieces.items(), total=len(work.pieces), unit="piece"
+        )
     }
     results = work.finish(finished, folder.path)
+    print("\n" + str(module.__doc__).split("\n\n")[1])  # what its adversary sees
     write_json(
         folder.path / "results.json",
         {"attack": values.attack} | results | {"provenance": stamp},

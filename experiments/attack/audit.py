@@ -1,8 +1,10 @@
 """Audit: every printed ε beside a lower bound that canaries prove.
 
-For each mechanism and clipping, two neighbouring worlds are played --audit_trials
-times each through the mechanism's own code (fedsvp_jax/attacks/audit.py). The adversary
-knows everything except which of the two worlds it sees. The pairs of worlds are the
+The adversary sees what the mechanism releases, and knows both of two neighbouring
+worlds, all settings and all other clients: everything except which of the two it sees.
+
+For each mechanism and clipping, the worlds are played --audit_trials times each through
+the mechanism's own code (fedsvp_jax/attacks/audit.py). The pairs of worlds are the
 worst that are known:
 
     granted              the upload moves by the claimed bound: noise and composition

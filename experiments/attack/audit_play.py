@@ -180,11 +180,9 @@ def claims_of_uploads(
     view = "colluders" if pooled else "observer" if shares else "server"
     participation = Participation(num_clients=planned, colluders=settings.colluders)
     worlds = [Account.of(mechanism, participation)] * 2
-    claims = {}
+    claims, every = {}, np.arange(planned)
     for number, uploaded in enumerate(scores.uploaded):
-        ids = np.where(
-            uploaded & (np.arange(planned) < present), np.arange(planned), -1
-        )
+        ids = np.where(uploaded & (every < present), every, -1)
         for world, account in enumerate(worlds):
             info = jax.tree.map(
                 lambda leaf, w=world, t=number: np.repeat(leaf[w, t], planned),
@@ -289,13 +287,10 @@ def rows_of(
             equal_noise=bool(scores.gaussian[number]),
             seed=seed,
         )
-        basic_delta = claims["basic_delta"]
+        deltas = {"basic": claims["basic_delta"]}
         p_values = {
             method: epsilon_bounds.p_value(
-                claim,
-                partial(
-                    bounds, delta=basic_delta if method == "basic" else target_delta
-                ),
+                claim, partial(bounds, delta=deltas.get(method, target_delta))
             )
             for method, claim in claims.items()
             if method != "basic_delta"
@@ -304,7 +299,7 @@ def rows_of(
             {
                 **case._asdict(),
                 "proved": prepared.proved,
-                "uploads": int(scores.uploaded[: number + 1].sum()),
+                "uploads": scores.uploaded[: number + 1].sum(),
                 "claims": claims,
                 "audited": bounds(delta=target_delta),
                 "p_values": p_values,

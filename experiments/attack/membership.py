@@ -1,18 +1,22 @@
 """Membership inference: was an example in some client's training data?
 
-The attacker sees the last round's global model, as every client and any observer does.
-For each of --membership_examples labelled examples it asks whether some client trained
-on it. --membership_shadows federations with different seeds are cells of one sweep.
-They share the examples, and each client trains on a random --train_fraction of its
-part, so an example is used by about half of the federations. Each federation is
-attacked in turn. The likelihood-ratio attack (LiRA) uses the other federations as
-models that the attacker trained itself; the loss threshold needs no other models.
+The attacker sees the last round's global model, as every client and any observer does,
+and knows labelled examples and all settings. For each example it asks whether some
+client trained on it.
+
+--membership_shadows federations with different seeds are cells of one sweep. They share
+the --membership_examples examples in question, and each client trains on a random
+--train_fraction of its part, so an example is used by about half of the federations.
+Each federation is attacked in turn. The likelihood-ratio attack (LiRA) uses the other
+federations as models that the attacker trained itself; the loss threshold needs no
+other models.
 
 The federations run without noise, and under --mechanism, or each of --mechanisms, at
-each of --membership_epsilons. The models are made to remember: few examples, many local
-epochs, and a fifth of random labels, which can only be memorised. AUC is the mean over
-the attacked federations. TPR at a small FPR is taken over the scores of all federations
-together. Both have a 95 % interval by a jackknife over the federations.
+each of --membership_epsilons, or at --epsilon. The models are made to remember: few
+examples, many local epochs, and a fifth of random labels, which can only be memorised.
+Beside them stands the highest TPR that ε of all rounds allows anybody. AUC is the mean
+over the attacked federations. TPR at a small FPR is taken over the scores of all
+federations together. Both have a 95 % interval by a jackknife over the federations.
 
   fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
@@ -25,6 +29,11 @@ examples. The interval of AUC is a jackknife's over examples, that of a TPR Clop
 Pearson's. A FPR that the others are too few for has no TPR.
 
   fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
+
+A sweep keeps no model. A cell's is that of the run with its settings:
+
+  fedsvp train --config=SWEEP/config.json --mechanism=nbafl \\
+      --epsilon=.5 --seed=0 --output_dir=runs/a
 """
 
 import dataclasses
@@ -105,7 +114,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
       One row per ε and attack.
     """
     shadows = len({config.seed for config in configs})
-    rounds, name = range(configs[0].num_rounds), configs[0].mechanism
+    rounds, mechanism = range(configs[0].num_rounds), configs[0].mechanism
     trainer = Trainer(
         build(configs, data), placement=Placement(cell_chunk_size=shadows)
     )
@@ -122,17 +131,17 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
         return membership.confidences(logits, true_labels), right
 
     state = trainer.initial_state()
-    for number in progress_bar(rounds, name, unit="round", disable=None):
+    for number in progress_bar(rounds, mechanism, unit="round", disable=None):
         state, metrics = trainer.advance(state, number, 1)
     phi, right = jax.device_get(scored(*state.weights))
     rows = []
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)
-        claim = upload_claims.least_noised(program.accounts[start])
+        claim = upload_claims.of_run(program.accounts[start])
         for name in membership.SCORES:
             accuracy = np.mean(metrics.test_accuracy[-1, cells])
             scores = _scores(name, phi[cells], right[cells], member[cells], accuracy)
-            rows.append({"mechanism": configs[start].mechanism, **claim, **scores})
+            rows.append({"mechanism": mechanism, **claim, **scores})
     return rows
 
 
@@ -145,10 +154,10 @@ def _scores(
     return {
         "attack": attack,
         **roc,
-        "members": int(member.sum()),
-        "others": int((~member).sum()),
-        "accuracy_members": float(right[member].mean()),
-        "accuracy_others": float(right[~member].mean()),
+        "members": member.sum(),
+        "others": (~member).sum(),
+        "accuracy_members": right[member].mean(),
+        "accuracy_others": right[~member].mean(),
         "test_accuracy": float(test),
         "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
     }
@@ -263,11 +272,16 @@ def _sweeps(
             f"{values.membership_examples}"
         )
     data = subset(full, values.membership_examples, LABEL_NOISE, config.seed)
+    texts = values.membership_epsilons
+    if values["epsilon"].present:
+        why = "epsilon is its one value"
+        flag_values.refuse_flags(values, ["membership_epsilons"], why)
+        texts = [values.epsilon]
     plan = SweepPlan(
         mechanisms=tuple(
             dict.fromkeys(("none", *(values.mechanisms or [config.mechanism])))
         ),
-        epsilons=flag_values.numbers("membership_epsilons", values.membership_epsilons),
+        epsilons=flag_values.numbers("membership_epsilons", texts),
         seeds=tuple(range(config.seed, config.seed + values.membership_shadows)),
     )
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}

@@ -1,10 +1,12 @@
 """A curious client reconstructs images of the class that it does not hold.
 
 Each of --num_attackers honest-but-curious clients holds no image of the private class,
-takes part in the federation and sees every global model. Between rounds it trains a
-generator to make images that the global model assigns to the private class and that a
-discriminator cannot tell from the attacker's own images (docs/attacks.md). It uploads
-honestly.
+takes part in the federation, sees every global model and knows all settings.
+
+Between rounds it trains a generator to make images that the global model assigns to the
+private class and that a discriminator cannot tell from the attacker's own images
+(docs/attacks.md). It uploads honestly. What ε of all rounds allows anybody is a share
+of guesses about a record: no ε limits what is learned of a whole class.
 
 An independent classifier is trained on the real data. Distances are taken between its
 features of --num_images reconstructions and as many images of the victims:
@@ -86,7 +88,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     def attack_mechanism(defence: ResolvedConfig) -> Record:
         trainer = Trainer(build([defence], dataset))
-        claim = upload_claims.least_noised(trainer.program.accounts[0])
+        claim = upload_claims.of_run(trainer.program.accounts[0])
         row = curious_clients.attacked_federation(
             trainer, defence, attack, ids, examiner(), values.num_images
         )
@@ -107,9 +109,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             return examiner()(evenly(images, values.num_images))._asdict()
 
         results: Record = {
-            "classifier_accuracy": float(
-                np.mean(judge()(test)[1] == dataset.test_labels)
-            ),
+            "classifier_accuracy": np.mean(judge()(test)[1] == dataset.test_labels),
             "references": {
                 "real images held out": reference(test[held_out]),
                 "real images of other classes": reference(test[~held_out]),

@@ -1,11 +1,11 @@
-"""The claim of one upload, as results keep it."""
+"""The claims of one upload and of all of a run, as results keep them."""
 
 from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.accounting import Account
-from fedsvp_jax.accounting.claims import adversary, upload_status
+from fedsvp_jax.accounting.claims import adversary, planned_row, upload_status
 from fedsvp_jax.core.files import Record
 
 NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
@@ -20,7 +20,15 @@ def claim_of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
     return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
 
 
-def least_noised(account: Account) -> Record:
-    """`claim_of_upload` for the least noise that the mechanism may add."""
-    mechanism = account.mechanism
-    return claim_of_upload(account, mechanism.most_epsilon, mechanism.most_delta)
+def of_run(account: Account) -> Record:
+    """The same of a client that uploads in every round, by Rényi DP.
+
+    `upload_epsilon` is that of one upload with the least noise. Who sees less than the
+    claim's adversary learns no more.
+    """
+    row = planned_row(account)
+    status = row["status"] and row["status"]["rdp"]
+    epsilon = status and row["epsilon_spent"]["rdp"]
+    claim = (epsilon, row["target_delta"], status, row["adversary"], row["relation"])
+    of_upload = {"upload_epsilon": float(np.max(account.mechanism.most_epsilon))}
+    return dict(zip(NOTHING, claim, strict=True)) | of_upload

@@ -207,7 +207,11 @@ def unknown(name: str, value: Any, choices: Sequence[str]) -> SettingError:
 def nearest(value: Any, choices: Sequence[str]) -> str:
     """` (did you mean LOS?)` of the value los; nothing where no choice is near."""
     text = str(value)
-    near = [choice for choice in choices if choice.lower() == text.lower()]
+    from .files import toml_beside  # and NumPy, which `fedsvp` alone does not need
+
+    synonyms = toml_beside(__file__, "synonyms.toml")
+    meant = synonyms.get(text.lower())
+    near = [choice for choice in choices if choice.lower() in (text.lower(), meant)]
     near = near or difflib.get_close_matches(text, choices, n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 

@@ -190,7 +190,8 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     if "mechanisms" in settings:
         raise ValueError(
             f"{place} is the folder of a sweep, which keeps no model of its many runs: "
-            "name the folder of a run of fedsvp train"
+            f"name the folder of a run of fedsvp train --config={file}, which makes "
+            "the model of a cell from its values"
         )
     newest = Checkpointer(place / "checkpoints", identity(settings)).newest()
     if newest is None:

@@ -1,13 +1,16 @@
 """What the pages name exists: tests, and files of the repository."""
 
+import dataclasses
 import json
 import pathlib
 import re
+import tomllib
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.round.round_score import Scores
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -97,3 +100,31 @@ def test_the_start_page_says_what_the_study_found() -> None:
     (cells, within) = re.findall(r"of the (\d+) published cells; (\d+) agree", study)[0]
     start = " ".join((ROOT / "docs" / "index.md").read_text().split())
     assert f"None of the papers' {cells} accuracies" in start and within == "0"
+
+
+# Of absl, Slurm and examples.
+OF_OTHERS = {"flagfile", "verbosity", "array", "wrap", "folder", "late_multiplier"} | {
+    "state"
+}
+
+
+def flags_of_commands() -> set[str]:
+    """Settings, the flags of flags.toml and attacks.toml, and those of the code."""
+    experiments = ROOT / "experiments"
+    by_command = tomllib.loads((experiments / "flags.toml").read_text())
+    of_attacks = tomllib.loads((experiments / "attack" / "attacks.toml").read_text())
+    tables = [*by_command.values(), *(of["flags"] for of in of_attacks.values())]
+    code = "".join(path.read_text() for path in experiments.rglob("*.py"))
+    defined = re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", code)
+    settings = [field.name for field in dataclasses.fields(ExperimentConfig)]
+    return {*settings, *defined, *(name for table in tables for name in table)}
+
+
+@pytest.mark.hole
+def test_every_flag_that_a_page_or_a_study_types_is_one_of_today() -> None:
+    """A study typed --sensitivity, which had become --clipping."""
+    known = flags_of_commands() | OF_OTHERS
+    studies = sorted((ROOT / "experiments" / "studies").rglob("*.md"))
+    for page in [*PAGES, *studies]:
+        typed = re.findall(r"(?<![\w-])--(?!xla_)([a-z]\w*)=", page.read_text())
+        assert known.issuperset(typed), (page, {*typed} - known)

@@ -1,14 +1,19 @@
 """--dry_run: what a run would be, by the run's own functions."""
 
+import itertools
 import pathlib
+import re
+import signal
+import threading
+import time
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import SMALL_RUN, command
+from commands import SMALL_RUN, command, start
 from small_runs import digits, small
 
-from experiments import dry_run
+from experiments import dry_run, messages
 from fedsvp_jax import run
 from fedsvp_jax.accounting.claims import planned_row
 from fedsvp_jax.federation import Program, build
@@ -97,30 +102,43 @@ def test_the_summary_tells_data_noise_epsilon_and_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")  # of a terminal: no head is broken
-    text = dry_run.summary(program(num_rounds=3), digits(), [9.0, 2.0, 4.0])
-    assert "Time: about 9 s to compute 3 rounds" in text
-    assert "the 2 that were run and thrown away; and 6 s to compile" in text
+    text = dry_run.summary(program(num_rounds=3), digits())
     assert "class 5 (private)" in text and "Clients: 7 by partition=paper" in text
     assert "σ on the upload" in text and "ε spent at δ = 1e-05" in text
     assert "against: server; neighbours: replace one record of a client:" in text
-    assert "3 × 3 trainings; FedAvg has 3 × 1" in text
+    assert "3 × 3 trainings; FedAvg has 3 × 1.\n" in text
+    assert re.search(r"^round +R +σ", text, re.MULTILINE)
     changes = ANALYTIC | {"total_epsilon": 2.0, "solve": "noise", "delta": 1e-6}
     solved = program(mechanism="nbafl", num_rounds=3, **changes)
-    text = dry_run.summary(solved, digits(), [9.0])
+    text = dry_run.summary(solved, digits())
     assert "Solved: epsilon = " in text and "is kept" in text
     assert "fill about 3 of 3 rounds." in text
     short = program(mechanism="nbafl", num_rounds=30, epsilon=0.3, total_epsilon=1.0)
-    text = dry_run.summary(short, digits(), [9.0])
+    text = dry_run.summary(short, digits())
     assert "of 30 rounds; --solve=noise finds the noise for all" in text
-    text = dry_run.summary(program(mechanism="none"), digits(), [9.0])
+    text = dry_run.summary(program(mechanism="none"), digits())
     assert "promises nothing" in text and text.count("\n\n\n") == 0
     assert "Batches:" not in text
-    text = dry_run.summary(program(batch_size=9999), digits(), [9.0])
+    assert re.search(r"^round +σ", text, re.MULTILINE)  # which no R moves
+    text = dry_run.summary(program(batch_size=9999), digits())
     assert "examples at most, since no client has batch_size = 9999" in text
 
 
+def test_the_seconds_tell_the_time_or_more_than_which_it_is() -> None:
+    def text(*seconds: float) -> str:
+        return messages.filled(
+            "dry_run_time.txt", seconds=seconds, num_rounds=3, limit=60.0
+        )
+
+    assert "about 9 s to compute 3 rounds" in text(6.0, 2.0, 4.0)
+    assert "the 2 that were run and thrown away; and 6 s to compile" in text(6, 2, 4)
+    assert "more than 2.7 min to compute 3 rounds" in text(6.0)
+    assert "did not end in 54 s; and 6 s to compile them" in text(6.0)
+    assert "unknown, since 60 s did not suffice to compile" in text()
+
+
 @pytest.mark.hole
-def test_a_dry_run_runs_four_rounds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_runs_three_rounds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ran as many as three seconds take: 59 of a small model."""
     ran: list[int] = []
 
@@ -131,10 +149,50 @@ def test_a_dry_run_runs_four_rounds_at_most(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Trainer, "advance", advance)
     monkeypatch.setattr(Trainer, "initial_state", lambda _: None)
-    for rounds, most in ((50, 4), (2, 2)):
+    for rounds, most in ((50, 3), (2, 2)):
         seconds = dry_run.measured(program(num_rounds=rounds), Placement())
-        assert sum(ran) == most == len(seconds)
+        assert sum(ran) == most == len(seconds) - 1
         ran.clear()
+
+
+@pytest.mark.hole
+def test_rounds_are_timed_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MNIST on a busy machine said nothing for ten minutes."""
+    ended, of_rounds = threading.Event(), iter((0.0, 300.0))
+
+    def advance(_: Trainer, state: Any, *__: int) -> tuple[Any, None]:
+        ended.wait(next(of_rounds))
+        return state, None
+
+    monkeypatch.setattr(Trainer, "advance", advance)
+    monkeypatch.setattr(dry_run, "LIMIT", 10.0)
+    began = time.perf_counter()
+    assert len(dry_run.measured(program(), Placement())) == 1
+    assert time.perf_counter() - began < 100
+    ended.set()
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ValueError("sweep_devices")
+
+    monkeypatch.setattr(Trainer, "__init__", fails)
+    with pytest.raises(ValueError, match="sweep_devices"):
+        dry_run.measured(program(), Placement())
+
+
+@pytest.mark.hole
+def test_what_follows_from_settings_is_there_before_a_round_and_ctrl_c_ends_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    """It said "go on with the same command and --resume", of which nothing is kept."""
+    words = ("experiments.train", "--dry_run", *SMALL_RUN, "--mechanism=gaussian")
+    with start(*words, XDG_CACHE_HOME=str(tmp_path)) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        text = "".join(itertools.takewhile(lambda line: "Ctrl-C" not in line, lines))
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=300)
+    assert "ε of the run" in text and "Time" not in rest
+    assert (process.returncode, errors) == (130, "error: stopped by SIGINT\n")
 
 
 def test_the_command_keeps_no_model_and_leaves_room_for_the_run(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from small_runs import SAME_BYTES, Stopped, contents, digits, read_rows, small, stop_at
 
+from experiments import messages
 from fedsvp_jax import run
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig
@@ -93,6 +94,30 @@ def test_the_centres_examples_belong_to_no_client():
     held = {image.tobytes() for image in np.asarray(found.examples.inputs)}
     shared = [i.tobytes() in held for i in np.asarray(found.warmup.inputs)]
     assert np.mean(shared) < 0.1  # but for scans that digits holds twice
+
+
+@pytest.mark.hole
+def test_the_command_says_who_is_rejected_and_what_the_filter_cost(
+    whole: pathlib.Path,
+) -> None:
+    """It ended with "epsilon_spent: none is claimed", after an ε of 284."""
+    summary = json.loads((whole / "summary.json").read_text())
+
+    def printed(**changes: Any) -> str:
+        return messages.filled(
+            "train.txt",
+            **{"config": filtered(), "filter_cost": privacy.filter_cost},
+            **{"goal": None, "sentences": [], "spent": "", "place": whole, "names": []},
+            summary=summary | changes,
+        )
+
+    rejected = ", ".join(map(str, summary["rejected_clients"]))
+    assert f"influence_filter: rejected clients {rejected}; each" in printed()
+    config = filtered()
+    cost = privacy.filter_cost(config, num_participants=config.num_clients, delta=1e-5)
+    assert f"ε = {cost.contribution_epsilon:.4g} at δ = 1e-05" in printed()
+    assert f"for {cost.votes} votes" in printed()
+    assert "rejected clients none" in printed(rejected_clients=[])
 
 
 @pytest.mark.hole

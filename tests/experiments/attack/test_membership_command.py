@@ -32,7 +32,8 @@ TINY = (
 def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     done = succeeds(*TINY, f"--output_dir={folder}")
-    assert "lira" in done.stdout
+    assert "lira" in done.stdout and "ε = 0.01 per upload" in done.stdout
+    assert "it allows" in done.stdout
     last = {(row["mechanism"], row["attack"]): row for row in results(folder)["rows"]}
     assert last["none", "lira"]["status"] is None
     assert last["gaussian", "lira"]["status"] == "nominal"
@@ -70,7 +71,9 @@ def test_a_runs_own_model_is_attacked(run: pathlib.Path, tmp_path: pathlib.Path)
     clients = {row["client"] for row in read_rows(run / "clients.jsonl")}
     assert len(clients) < 8
     attacked = ("experiments.attack", "--attack=membership", f"--run={run}")
-    succeeds(*attacked, f"--output_dir={tmp_path / 'out'}")
+    done = succeeds(*attacked, f"--output_dir={tmp_path / 'out'}")
+    assert "\nThe attacker sees the last round's global model, as every" in done.stdout
+    assert "piece 0 of 1" in done.stderr and "piece 1 of 1" in done.stderr
     (row,) = results(tmp_path / "out")["rows"]
     assert (row["attack"], row["status"]) == ("loss", None)
     assert row["auc_low"] > 0.6 and row["test_accuracy"] < 0.3
@@ -129,7 +132,8 @@ def test_a_run_is_attacked_as_it_is(
     words = flags.replace("=RUN", f"={run}", 1)
     words = words.replace("OTHER", str(run.with_name("other.npz"))).split()
     ended = command("experiments.attack", *words, f"--output_dir={tmp_path / 'out'}")
-    assert_sentence(ended, message)
+    sentence = ended.stderr.removeprefix("\rpiece 0 of 1, 00:00<?\n")
+    assert_sentence(ended._replace(stderr=sentence), message)
     assert not (tmp_path / "out" / "results.json").exists()
 
 
