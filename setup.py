@@ -3,7 +3,8 @@
 In the repository its commands are `python -m experiments.NAME`; `experiments` at the
 top of somebody's site-packages would meet every other folder of that name, so an
 installed package has them as `python -m fedsvp_jax.experiments.NAME`. Of the pages the
-Markdown is installed, whose place `fedsvp` prints, and of the studies their pages.
+Markdown is installed with its pictures, whose place `fedsvp` prints; of the studies,
+their pages.
 """
 
 from setuptools import find_namespace_packages, setup
