@@ -80,7 +80,8 @@ def _templates() -> Any:
     loaders = [jinja2.FileSystemLoader(folder), templates.loader]
     templates.loader = jinja2.ChoiceLoader(loaders)
     templates.filters |= {
-        "table": text_table.aligned,
+        "table": text_table.render,
+        "factored": text_table.factored,
         "meaning": claims.meaning,
         "printable": printable,
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, replace_file
 from fedsvp_jax.report import headline, read, tables, text_table
 
 from . import messages
@@ -27,13 +27,21 @@ def print_rows(template: str, records: Iterable[Record], **values: Any) -> None:
 
 
 def sweep_tables(folder: str | Path) -> None:
-    """Writes table.md and table.csv of a sweep's folder, and prints the table."""
+    """Writes table.md, table.tex and table.csv of a sweep's folder, and prints it."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
+    place = Path(folder)
     table = tables.shown_cells(rows, sweep.config)
-    tables.write_tables(Path(folder), rows, table)
-    print(text_table.render(table))
-    if share := sweep.cells[0].get("guessing"):
-        print(tables.beside_guessing(rows, share))
-    if note := headline.unprotected(sweep.config):
-        print(note)
+    share = sweep.cells[0].get("guessing") if sweep.cells else None
+    sentences = (
+        headline.filled("unfinished", sweep.config, tables.how_far(sweep)),
+        headline.filled("unlike", table),
+        tables.beside_guessing(rows, share) if share else "",
+        headline.unprotected(sweep.config),
+    )
+    notes = [*filter(None, sentences)]
+    tables.write_csv(place / "table.csv", rows)
+    for name in ("table.md", "table.tex"):
+        text = messages.filled(name, rows=table, notes=notes)
+        replace_file(place / name, text.encode())
+    print(text_table.render(table), *notes, sep="\n")

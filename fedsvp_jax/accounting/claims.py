@@ -13,7 +13,7 @@ from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 from . import Account, OtherCosts, Plan
 from .composition import Sums
 from .noise_ends import certain_chance
-from .participation import ANY_CHANGE
+from .participation import ANY_CHANGE, SEED
 from .views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 
 
@@ -226,7 +226,9 @@ def _assumptions(account: Account) -> str:
     real = "" if exact else _REAL_NUMBERS
     cost = participation.other_costs
     bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
-    parts = (text, real, bought, participation.assumptions, participation.nominal)
+    seed = "" if participation.secret_noise else SEED
+    of_data = participation.assumptions, participation.nominal
+    parts = (text, real, bought, seed, *of_data)
     return "; ".join(filter(None, parts))
 
 
