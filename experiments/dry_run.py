@@ -18,7 +18,7 @@ from fedsvp_jax.data.train_validation import attribute_counts
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
-from fedsvp_jax.mechanisms.played import extreme_uploads
+from fedsvp_jax.mechanisms.noise_check import extreme_uploads
 from fedsvp_jax.report import labels
 from fedsvp_jax.run.placement import Placement
 

@@ -417,7 +417,8 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
 
 def summary(account: Account) -> Record:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
-    subsampling = account.mechanism.subsampling
+    sampled, sums = account.mechanism.subsampling, account.most_spent(account.view)
+    steps = sampled and sampled.steps(sums.least_multiplier, int(sums.uploads))
     cost = account.participation.other_costs
     bought = {"bounds_epsilon": cost.bounds * cost.epsilon_per_bound}
     return {
@@ -426,7 +427,8 @@ def summary(account: Account) -> Record:
         "target_delta": account.terms.target_delta,
         "most_uploads": int(account.uploads.max()),
         "release_epsilon": account.release_epsilon,
-        "subsampling": subsampling and subsampling._asdict(),
+        "subsampling": sampled and sampled._asdict(),
+        "sampled_steps": steps and [kind._asdict() for kind in steps],
         **(bought if cost.bounds else {}),
         "guarantees": [
             claim._asdict() | {"status": claim.status} for claim in table(account)

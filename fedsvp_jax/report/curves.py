@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, toml_beside
 
 from . import labels, read, style, tables
@@ -48,7 +49,9 @@ def curves(files: read.Files) -> list[Plot]:
         shades.append(_Group(row.group.name, look, row))
     against = []
     if isinstance(files, read.SweepFiles):
-        against = drawable([against_epsilon(rows, score) for score in _AGAINST])
+        against = drawable(
+            [p for score in _AGAINST for p in against_epsilon(rows, score)]
+        )
     return [*against, *_by_round(shades)]
 
 
@@ -135,8 +138,27 @@ def _series(
     )
 
 
-def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> Plot:
+def against_epsilon(
+    rows: Sequence[tables.SummaryRow], score: str = "last5"
+) -> list[Plot]:
     """Accuracy ("last5") or AUC ("auc"), with its 95 % t interval over seeds, by ε.
+
+    Claims against other adversaries or of other neighbours have a plot of their own,
+    since their ε cannot be compared. What claims nothing is in each of them.
+    """
+    meanings = dict.fromkeys(meaning(vars(row)) for row in rows if row.status) or [""]
+    plots = []
+    for number, words in enumerate(meanings, start=1):
+        alike = [row for row in rows if not row.status or meaning(vars(row)) == words]
+        plot = _against_epsilon(alike, score, words)
+        if number > 1:
+            plot = dataclasses.replace(plot, id=f"{plot.id}_{number}")
+        plots.append(plot)
+    return plots
+
+
+def _against_epsilon(rows: Sequence[tables.SummaryRow], score: str, words: str) -> Plot:
+    """The plot of claims that mean `words`.
 
     ε is what the run has spent, whatever set the noise, so a schedule stands where it
     leads. Proved and nominal ε are lines of their own; what claims nothing is a
@@ -155,6 +177,7 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
     series = []
     for name, points in lines.items():
         points.sort(key=operator.itemgetter(0))
+        line = {} if points[0][1].status else {"marker": ""}
         intervals = [row.interval(score) or (None, None) for _, row in points]
         series.append(
             Series(
@@ -163,7 +186,7 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
                 [row.scores[score][0] for _, row in points],
                 [lower for lower, _ in intervals],
                 [upper for _, upper in intervals],
-                style.of_mechanism(points[0][1].mechanism),
+                style.of_mechanism(points[0][1].mechanism)._replace(**line),
             )
         )
     deltas = {
@@ -174,6 +197,6 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
     return Plot(
         **_AGAINST[score],
         series=series,
-        x_title="ε spent at " + " or ".join(sorted(deltas)),
+        x_title=labels.marked("ε spent at " + " or ".join(sorted(deltas)), words),
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
     )

@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms.base import (
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.noise import clip_into_ball
-from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.mechanisms.noise_check import check_noise
 
 ROUNDS = 5
 TOLD = published("nbafl", num_rounds=ROUNDS, clipping="update_clip")

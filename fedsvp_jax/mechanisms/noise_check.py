@@ -1,5 +1,6 @@
 """A mechanism's uploads, played before a run: what they would say of their noise."""
 
+import logging
 import math
 from collections.abc import Callable
 
@@ -10,7 +11,12 @@ import numpy as np
 from fedsvp_jax.core.structs import Array, NoiseInfo
 
 from .base import Mechanism
+from .calibration import gaussian_epsilon
 from .config import MechanismConfig
+from .registry import BUILT_IN
+
+_LOG = logging.getLogger(__name__)
+_NEAR = 0.999  # of an ε: float32 rounds it
 
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
@@ -49,11 +55,15 @@ def extreme_uploads(
 def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> None:
     """Raises ValueError: an extreme upload's noise is negative, infinite or NaN.
 
+    Warns where a mechanism from outside says an ε below that of Gaussian noise of its
+    `noise_multiplier`, which `basic` would add up.
+
     The sentence names the mechanism by its `label`. Those of the smallest and of the
     largest client are looked at.
     """
     sizes = float(config.min_num_examples), config.max_num_examples
     infos = extreme_uploads(mechanism, config.num_rounds, *sizes)
+    by_upload = mechanism.subsampling is None and mechanism.claim.view == "server"
     for (size, round_num, ratio), info in infos.items():
         for name in ("noise_multiplier", "noise_std", "step_noise_std"):
             value = getattr(info, name)
@@ -63,3 +73,14 @@ def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> No
                     f"{value:g} in round {round_num + 1} at R = {ratio:g} of a client "
                     f"of {size:g} examples, by mechanism {label}"
                 )
+        z, says, delta = map(float, (info.noise_multiplier, info.epsilon, info.delta))
+        if label not in BUILT_IN and by_upload and z > 0:
+            spent = gaussian_epsilon(z**-2, delta)
+            if says < _NEAR * spent:
+                _LOG.warning(
+                    "mechanism %s says ε = %.3g at δ = %.3g of an upload, but Gaussian "
+                    "noise of its noise_multiplier %.3g spends %.3g: basic adds up "
+                    "what it says, rdp and pld what its noise spends",
+                    *(label, says, delta, z, spent),
+                )
+                return
