@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core.files import Record, replace_file
-from fedsvp_jax.report import headline, read, tables, text_table
+from fedsvp_jax.report import read, tables, text_table
 
 from . import messages
 
@@ -30,18 +30,12 @@ def sweep_tables(folder: str | Path) -> None:
     """Writes table.md, table.tex and table.csv of a sweep's folder, and prints it."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
-    place = Path(folder)
+    tables.write_csv(Path(folder, "table.csv"), rows)
     table = tables.shown_cells(rows, sweep.config)
-    share = sweep.cells[0].get("guessing") if sweep.cells else None
-    sentences = (
-        headline.filled("unfinished", sweep.config, tables.how_far(sweep)),
-        headline.filled("unlike", table),
-        tables.beside_guessing(rows, share) if share else "",
-        headline.unprotected(sweep.config),
-    )
-    notes = [*filter(None, sentences)]
-    tables.write_csv(place / "table.csv", rows)
-    for name in ("table.md", "table.tex"):
-        text = messages.filled(name, rows=table, notes=notes)
-        replace_file(place / name, text.encode())
-    print(text_table.render(table), *notes, sep="\n")
+    texts = {
+        kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows, table=table)
+        for kind in ("md", "tex", "txt")
+    }
+    print(texts.pop("txt"))
+    for kind, text in texts.items():
+        replace_file(Path(folder, f"table.{kind}"), text.encode())

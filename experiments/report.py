@@ -21,11 +21,11 @@ from pathlib import Path
 from absl import flags
 
 from fedsvp_jax import report
-from fedsvp_jax.report import read, text_table
+from fedsvp_jax.report import read
 from fedsvp_jax.report.reports import comparison_table
 from fedsvp_jax.run import plugin
 
-from . import command, printed
+from . import command, messages, printed
 
 _FIGURE = flags.DEFINE_enum(
     "figure",
@@ -82,7 +82,9 @@ def main(arguments: Sequence[str]) -> None:
         pages = [report.write_compare_report(folders, target)]
         if _FIGURE.value:
             pages += report.figures.draw(folders, target / "figures", _FIGURE.value)
-        print(text_table.render(comparison_table(read.read_all(folders))))
+        files = read.read_all(folders)
+        table = comparison_table(files)
+        print(messages.filled("compare.txt", files=files, table=table))
         print("\n".join(map(str, pages)))
 
 

@@ -302,21 +302,6 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
     return [{name: cell[name] for name in names} for cell in cells]
 
 
-def beside_guessing(rows: Sequence[SummaryRow], share: float) -> str:
-    """Which rows are no better than to name the most frequent class of the test rows.
-
-    Args:
-      share: of that class.
-    """
-    useless = [
-        row.group.name
-        for row in rows
-        if row.accuracy is not None and row.accuracy <= share
-    ]
-    named = f"; no better: {', '.join(useless)}" if useless else ""
-    return f"Naming the most frequent class is right of {share:.1%}{named}."
-
-
 def how_far(sweep: read.SweepFiles) -> Record | None:
     """How far a sweep is that has not ended; None at its end.
 
