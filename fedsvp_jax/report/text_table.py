@@ -4,17 +4,16 @@ A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", 
 rows of a table have the same columns in the same order.
 """
 
-import io
+import itertools
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fedsvp_jax.core.files import printable
 
 LONG = 24  # characters of a cell that make a table hard to read
-_WIDTH = 100  # characters of a line where no terminal says its own,
-_WIDEST = 1000  # unless words are longer
-_GAP = 3  # characters between columns
+_WIDTH = 100  # characters of a line where no terminal says its own
+_GAP = "   "  # between columns
 
 Row = Mapping[str, str]
 Table = list[dict[str, str]]  # rows of texts by column
@@ -32,36 +31,42 @@ def aligned(rows: Sequence[Row]) -> str:
     100 characters where none says its width: between words, but not in numbers. A
     terminal that is too narrow for this breaks words too.
     """
-    from rich import box, console, table, text
+    head = [*rows[0]]
+    body = [[printable(cell.strip("*`")) for cell in row.values()] for row in rows]
+    widths = _widths([*zip(head, *body, strict=True)])
 
-    grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    cells = [[printable(cell.strip("*`")) for cell in row.values()] for row in rows]
-    columns = [*zip(rows[0], *cells, strict=True)]
-    for (name, *_), width in zip(columns, _widths(columns), strict=True):
-        justify: console.JustifyMethod = "right" if grid.columns else "left"
-        grid.add_column(text.Text(name), justify=justify, overflow="fold", width=width)
-    for row in cells:
-        grid.add_row(*map(text.Text, row))
-    file = io.StringIO()
-    console.Console(file=file, width=_terminal() or _WIDEST).print(grid)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    def lines(cells: Sequence[str]) -> Iterator[str]:
+        wrapped = [
+            textwrap.wrap(cell, width, break_on_hyphens=False)
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        for first, *numbers in itertools.zip_longest(*wrapped, fillvalue=""):
+            right = map(str.rjust, numbers, widths[1:])
+            yield _GAP.join([first.ljust(widths[0]), *right]).rstrip()
+
+    rule = "─" * len(_GAP.join("─" * width for width in widths))
+    return "\n".join([*lines(head), rule, *itertools.chain(*map(lines, body))])
 
 
 def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
     """The columns' widths: the widest are narrowed until a line fits, if it can."""
-    room = (_terminal() or _WIDTH) - _GAP * (len(columns) - 1)
-    widths = [max(map(len, cells)) for cells in columns]
+    room = (_terminal() or _WIDTH) - len(_GAP) * (len(columns) - 1)
+    whole_lines = [max(map(len, cells)) for cells in columns]
     narrowest = [max(map(_unbroken, cells)) for cells in columns]
-    while sum(widths) > room and widths != narrowest:
-        wide = [w * (w > floor) for w, floor in zip(widths, narrowest, strict=True)]
-        widths[wide.index(max(wide))] -= 1
+    if _terminal() and sum(narrowest) > room:
+        narrowest = [1] * len(columns)
+    widths, limit = whole_lines, max(whole_lines)
+    while sum(widths) > room and limit:
+        pairs = zip(whole_lines, narrowest, strict=True)
+        widths = [min(width, max(limit, floor)) for width, floor in pairs]
+        limit -= 1
     return widths
 
 
 def _unbroken(cell: str) -> int:
     """The length of the longest part of a cell that stays in one line."""
     is_number = cell[:1].isdigit() and len(cell) <= LONG
-    return max(map(len, [cell] if is_number else cell.split()), default=0)
+    return max(map(len, [cell] if is_number else cell.split()), default=1)
 
 
 def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
