@@ -95,7 +95,7 @@ def factored(rows: Sequence[Row]) -> tuple[Sequence[Row], list[str]]:
     notes: dict[tuple[str, str], str] = {}
     for name in [*rows[0]][1:]:
         texts = [row[name] for row in rows]
-        if len({*texts}) < len(texts):
+        if len({*texts}) < max(2, len(texts)):
             for text in filter(lambda text: len(text) > LONG, texts):
                 notes.setdefault((name, text), f"[{len(notes) + 1}]")
     numbered = [
