@@ -46,7 +46,11 @@ def test_proved_depends_on_the_seed_unless_the_noise_is_secret(
 
 
 def test_a_nominal_claim_and_none_get_no_condition(tmp_path: Path) -> None:
-    changes = {"mechanism": "nbafl", "epsilon": 2.0}  # classical: basic is nominal
+    changes = {
+        "mechanism": "nbafl",
+        "epsilon": 2.0,
+        "allow_large_epsilon": True,
+    }
     summary = trained(tmp_path / "run", **changes)
     spent = headline.spent(summary)
     assert "(nominal), rdp" in spent and f"({CONDITION}), pld" in spent
