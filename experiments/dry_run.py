@@ -72,7 +72,8 @@ def _spent(program: Program, plan: Plan) -> Record:
     every = plan.most_uploads
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
     cases = sorted({mean, every})
-    planned = [planned_row(account, uploads) for uploads in cases]
+    seed = {"assumption": not config.secret_noise}
+    planned = [planned_row(account, uploads) | seed for uploads in cases]
     rows = [
         {"uploads of a client": str(uploads)} | columns
         for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)
