@@ -73,7 +73,7 @@ def _templates() -> Any:
 
     from fedsvp_jax.accounting import claims
     from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import page, text_table
+    from fedsvp_jax.report import page, tables, text_table
 
     folder = pathlib.Path(__file__).with_name("templates")
     templates = page.templates().overlay()
@@ -82,6 +82,7 @@ def _templates() -> Any:
     templates.filters |= {
         "table": text_table.render,
         "factored": text_table.factored,
+        "columns": tables.columns,
         "meaning": claims.meaning,
         "printable": printable,
     }

@@ -30,11 +30,10 @@ def sweep_tables(folder: str | Path) -> None:
     """Writes table.md, table.tex and table.csv of a sweep's folder, and prints it."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
-    tables.write_csv(Path(folder, "table.csv"), rows)
     table = tables.shown_cells(rows, sweep.config)
     texts = {
         kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows, table=table)
-        for kind in ("md", "tex", "txt")
+        for kind in ("csv", "md", "tex", "txt")
     }
     print(texts.pop("txt"))
     for kind, text in texts.items():

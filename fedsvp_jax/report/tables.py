@@ -14,21 +14,18 @@ is relative or in points; here it is relative. They do not say which std they us
 either; here it is the sample's (S − 1).
 """
 
-import csv
 import dataclasses
-import io
 import itertools
 import operator
 import statistics
 from collections.abc import Hashable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.participation import SEED
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import student
-from fedsvp_jax.core.files import Record, replace_file
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.run import plugin, records
 from fedsvp_jax.run.sweep import SweepPlan, cell_key, cell_name
 
@@ -322,17 +319,3 @@ def how_far(sweep: read.SweepFiles) -> Record | None:
     ]
     place = max(rounds.values())
     return {"round": place, "waiting": waiting} if place or waiting else None
-
-
-def write_csv(path: Path, rows: Sequence[SummaryRow]) -> None:
-    """Writes the table of all columns.
-
-    It has numbers to the seven digits of float32, and nothing where unknown.
-    """
-    by_column = columns(rows)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(by_column)
-    for row in zip(*by_column.values(), strict=True):
-        writer.writerow(float(f"{v:.7g}") if isinstance(v, float) else v for v in row)
-    replace_file(path, text.getvalue().encode())
