@@ -21,7 +21,7 @@ from fedsvp_jax.data.train_validation import attribute_counts
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
-from fedsvp_jax.mechanisms.played import extreme_uploads
+from fedsvp_jax.mechanisms.noise_check import extreme_uploads
 from fedsvp_jax.report import labels
 from fedsvp_jax.run.placement import Placement
 
@@ -74,7 +74,8 @@ def _spent(program: Program, plan: Plan) -> Record:
     every = plan.most_uploads
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
     cases = sorted({mean, every})
-    planned = [planned_row(account, uploads) for uploads in cases]
+    seed = {"assumption": not config.secret_noise}
+    planned = [planned_row(account, uploads) | seed for uploads in cases]
     rows = [
         {"uploads of a client": str(uploads)} | columns
         for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)

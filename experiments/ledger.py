@@ -41,7 +41,6 @@ def main(arguments: list[str]) -> None:
         messages.filled(
             "ledger.txt",
             ledger=site_ledger,
-            rows=ledger.table(site_ledger),
             facts=ledger.facts(site_ledger),
             budgets=all_of,
         ),

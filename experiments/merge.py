@@ -7,9 +7,9 @@ Each folder is the --output_dir of `fedsvp sweep` with the same flags and
 by which rows are refused that someone edited.
 
 Written to --output_dir: config.json, results.jsonl and cells.json, with the bytes of
-the sweep in one process, checkpoints/, table.md, table.csv, report.html. The folder is
-new, or that of the same merge, which is written anew unless the sweep has grown since:
-`fedsvp sweep --resume`, without --part, adds cells to it.
+the sweep in one process, checkpoints/, report.html, and table.md, .tex and .csv. The
+folder is new, or that of the same merge, which is written anew unless the sweep has
+grown since: `fedsvp sweep --resume`, without --part, adds cells to it.
 
 Exit status: 0 done; 2 a part is missing, unfinished, edited or of another sweep (one
 line says why).

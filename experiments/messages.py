@@ -76,14 +76,16 @@ def _templates() -> Any:
 
     from fedsvp_jax.accounting import claims, tradeoff
     from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import page, text_table
+    from fedsvp_jax.report import page, tables, text_table
 
     folder = pathlib.Path(__file__).with_name("templates")
     templates = page.templates().overlay()
     loaders = [jinja2.FileSystemLoader(folder), templates.loader]
     templates.loader = jinja2.ChoiceLoader(loaders)
     templates.filters |= {
-        "table": text_table.aligned,
+        "table": text_table.render,
+        "factored": text_table.factored,
+        "columns": tables.columns,
         "meaning": claims.meaning,
         "recognised": tradeoff.recognised,
         "right_of_100": tradeoff.right_of_100,

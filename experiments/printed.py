@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import headline, read, tables, text_table
+from fedsvp_jax.core.files import Record, replace_file
+from fedsvp_jax.report import read, tables, text_table
 
 from . import messages
 
@@ -27,13 +27,14 @@ def print_rows(template: str, records: Iterable[Record], **values: Any) -> None:
 
 
 def sweep_tables(folder: str | Path) -> None:
-    """Writes table.md and table.csv of a sweep's folder, and prints the table."""
+    """Writes table.md, table.tex and table.csv of a sweep's folder, and prints it."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
     table = tables.shown_cells(rows, sweep.config)
-    tables.write_tables(Path(folder), rows, table)
-    print(text_table.render(table))
-    if share := sweep.cells[0].get("guessing"):
-        print(tables.beside_guessing(rows, share))
-    if note := headline.unprotected(sweep.config):
-        print(note)
+    texts = {
+        kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows, table=table)
+        for kind in ("csv", "md", "tex", "txt")
+    }
+    print(texts.pop("txt"))
+    for kind, text in texts.items():
+        replace_file(Path(folder, f"table.{kind}"), text.encode())

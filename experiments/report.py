@@ -3,7 +3,7 @@
   fedsvp report DIR [DIR …]
 
 DIR is the --output_dir of a run or a sweep, and gets report.html. That of a sweep also
-gets table.md and table.csv, and its table is printed. If several folders are named,
+gets table.md, .tex and .csv, and its table is printed. If several folders are named,
 they are compared in compare.html, which is written to their common parent folder or to
 --compare_to, and in a table, which is printed.
 --plugin=FILE.py is what a run with a mechanism from outside was started with.
@@ -21,11 +21,11 @@ from pathlib import Path
 from absl import flags
 
 from fedsvp_jax import report
-from fedsvp_jax.report import read, text_table
+from fedsvp_jax.report import read
 from fedsvp_jax.report.reports import comparison_table
 from fedsvp_jax.run import plugin
 
-from . import command, printed
+from . import command, messages, printed
 
 _FIGURE = flags.DEFINE_enum(
     "figure",
@@ -58,7 +58,7 @@ def rebuild(folder: Path) -> list[Path]:
     if isinstance(files, read.SweepFiles):
         paths = [report.write_sweep_report(folder)]
         printed.sweep_tables(folder)
-        paths += [folder / "table.md", folder / "table.csv"]
+        paths += [folder / f"table.{kind}" for kind in ("md", "tex", "csv")]
     else:
         paths = [report.write_run_report(folder)]
     if _FIGURE.value:
@@ -82,7 +82,9 @@ def main(arguments: Sequence[str]) -> None:
         pages = [report.write_compare_report(folders, target)]
         if _FIGURE.value:
             pages += report.figures.draw(folders, target / "figures", _FIGURE.value)
-        print(text_table.render(comparison_table(read.read_all(folders))))
+        files = read.read_all(folders)
+        table = comparison_table(files)
+        print(messages.filled("compare.txt", files=files, table=table))
         print("\n".join(map(str, pages)))
 
 

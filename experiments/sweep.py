@@ -11,7 +11,7 @@ with the same flags. --total_epsilons=1,3,8 names ε of the whole run in place o
 does not depend on epsilon (none, dp_fedavg) run once per seed.
 
 Written to --output_dir: config.json, results.jsonl (one line per cell and round),
-cells.json (one summary per cell), table.md, table.csv, checkpoints/,
+cells.json (one summary per cell), table.md, table.tex (LaTeX), table.csv, checkpoints/,
 report.html, and epsilon.html with epsilon.json: what every ε of the run is worth, for
 those who decide on it. --resume continues a sweep that was stopped or killed, and with
 longer lists adds their cells to those that are there.

@@ -13,7 +13,7 @@ from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 from . import Account, OtherCosts, Plan
 from .composition import Sums
 from .noise_ends import certain_chance
-from .participation import ANY_CHANGE
+from .participation import ANY_CHANGE, SEED
 from .views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 
 
@@ -96,11 +96,14 @@ def row(account: Account, *, last: bool) -> Record:
       `delta_spent`, `target_delta`, `adversary` and `relation`; None where the
       mechanism claims nothing. PLD, which is slow, in the `last` line alone.
     """
-    methods = _methods(account, last)
-    spent = {method: account.epsilon_spent(method) for method in methods}
-    delta, tally = account.delta_spent(), account.passes > 0
-    certain = _certain_chance(account, account.view)
-    return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
+    return _with_meaning(
+        account,
+        {name: account.epsilon_spent(name) for name in _methods(account, last)},
+        account.delta_spent(),
+        account.largest_claim,
+        _certain_chance(account, account.view),
+        account.passes,
+    )
 
 
 def planned_row(account: Account, uploads: int | None = None) -> Record:
@@ -109,12 +112,14 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     None is one in every round.
     """
     plan = Plan(account)
-    sums, cost = plan.sums(uploads), plan.other_costs
-    methods = _methods(account)
-    spent = {method: plan.composed(method, uploads) for method in methods}
-    delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
-    certain = account.certain_chance(sums, cost)
-    return _with_meaning(account, spent, delta, largest, certain, cost.passes > 0)
+    return _with_meaning(
+        account,
+        {name: plan.composed(name, uploads) for name in _methods(account)},
+        plan.delta_of(uploads),
+        float(plan.epsilon.max()),
+        account.certain_chance(plan.sums(uploads), plan.other_costs),
+        plan.other_costs.passes,
+    )
 
 
 def _with_meaning(
@@ -123,18 +128,16 @@ def _with_meaning(
     delta: float,
     largest: float,
     certain: float,
-    tally: bool,
+    passes: int,
 ) -> Record:
-    """What was spent and what it means; nominal where it is a `tally` of the votes."""
-    target = account.terms.target_delta
-
-    def status(method: str, epsilon: float) -> str:
+    """What was spent and what it means; nominal where `passes` make it a tally."""
+    target, status = account.terms.target_delta, dict.fromkeys(spent, "nominal")
+    for method, epsilon in spent.items() if passes == 0 else ():
         at = delta if method == "basic" else target
-        proved = _is_proved(account, method, epsilon, at, largest, certain)
-        return "proved" if proved and not tally else "nominal"
-
+        if _is_proved(account, method, epsilon, at, largest, certain):
+            status[method] = "proved"
     meaning = {
-        "status": {method: status(method, spent[method]) for method in spent},
+        "status": status,
         "delta_spent": delta,
         "target_delta": target,
         "adversary": adversary(account),
@@ -226,7 +229,9 @@ def _assumptions(account: Account) -> str:
     real = "" if exact else _REAL_NUMBERS
     cost = participation.other_costs
     bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
-    parts = (text, real, bought, participation.assumptions, participation.nominal)
+    seed = "" if participation.secret_noise else SEED
+    of_data = participation.assumptions, participation.nominal
+    parts = (text, real, bought, seed, *of_data)
     return "; ".join(filter(None, parts))
 
 
@@ -415,7 +420,8 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
 
 def summary(account: Account) -> Record:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
-    subsampling = account.mechanism.subsampling
+    sampled, sums = account.mechanism.subsampling, account.most_spent(account.view)
+    steps = sampled and sampled.steps(sums.least_multiplier, int(sums.uploads))
     cost = account.participation.other_costs
     bought = {"bounds_epsilon": cost.bounds * cost.epsilon_per_bound}
     return {
@@ -424,7 +430,8 @@ def summary(account: Account) -> Record:
         "target_delta": account.terms.target_delta,
         "most_uploads": int(account.uploads.max()),
         "release_epsilon": account.release_epsilon,
-        "subsampling": subsampling and subsampling._asdict(),
+        "subsampling": sampled and sampled._asdict(),
+        "sampled_steps": steps and [kind._asdict() for kind in steps],
         **(bought if cost.bounds else {}),
         "guarantees": [
             claim._asdict() | {"status": claim.status} for claim in table(account)

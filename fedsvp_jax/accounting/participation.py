@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 ANY_CHANGE = "any change of one client's data"
 STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
+SEED = "the noise's seed stays secret, and cannot be tried"
 
 
 class OtherCosts(NamedTuple):
@@ -93,6 +94,7 @@ class Participation(NamedTuple):
         the cohort's noise. Else every view counts an upload's own noise alone.
       nominal: why every ε is nominal whatever the mechanism claims; "" for nothing.
       assumptions: what dealing and splitting the data ask of two neighbours, in words.
+      secret_noise: whether noise comes from entropy; else it follows from a seed.
     """
 
     num_clients: int = 1
@@ -106,3 +108,4 @@ class Participation(NamedTuple):
     averaged: bool = True
     nominal: str = ""
     assumptions: str = ""
+    secret_noise: bool = True

@@ -12,7 +12,7 @@ from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.clipping import OF_A_CLIENT, OF_A_PERSON
-from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
+from fedsvp_jax.mechanisms.noise_check import check_noise, extreme_uploads
 from fedsvp_jax.models import adapters
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round.private_query import QueryParts, chosen

@@ -43,7 +43,7 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 from .client_data import FederatedData
-from .run_digest import KEYED, OWN_CODE, PAIRED, SEEDED, VALUES
+from .run_digest import KEYED, OWN_CODE, PAIRED, VALUES
 
 
 def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
@@ -145,11 +145,10 @@ def finished_mechanism(
         mechanism = assuming(mechanism, VALUES)
     if config.paired_noise:
         mechanism = nominal(mechanism, PAIRED)
-    elif not config.secret_noise:
-        mechanism = assuming(mechanism, SEEDED)
-        mechanism = nominal(mechanism, OWN_CODE) if own_code else mechanism
-    else:
+    elif config.secret_noise:
         mechanism = assuming(mechanism, KEYED)
+    elif own_code:
+        mechanism = nominal(mechanism, OWN_CODE)
     return over_data(mechanism, from_records)
 
 

@@ -35,7 +35,6 @@ OWN_CODE = (
     "your own is in no setting: two runs that differ in it alone have the same noise; "
     "take secret_noise"
 )
-SEEDED = "nobody knows the seed that the noise follows, or tries all seeds"
 KEYED = "nobody tries all 2^64 keys of the noise, whose generator is Threefry"
 VALUES = (
     "the values of clients are the server's, from uploads as they were sent and from "

@@ -152,7 +152,7 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = shared_noise.shared(mechanism, config, name)
     if config.clip.asks:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
-    if name not in _BUILT_IN:
+    if name not in BUILT_IN:
         mechanism = nominal(
             mechanism, "the mechanism is code from outside, which nothing here proves"
         )
@@ -227,4 +227,4 @@ _built_in(
     explain=shapley_guided.explanation("R − ln δ²", shapley_guided.risk_tolerance),
 )
 _built_in("gaussian", fixed.make_gaussian)
-_BUILT_IN = mechanism_names()
+BUILT_IN = mechanism_names()

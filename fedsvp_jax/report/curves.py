@@ -9,9 +9,11 @@ import itertools
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, toml_beside
 
 from . import labels, read, style, tables
@@ -48,7 +50,9 @@ def curves(files: read.Files) -> list[Plot]:
         shades.append(_Group(row.group.name, look, row))
     against = []
     if isinstance(files, read.SweepFiles):
-        against = drawable([against_epsilon(rows, score) for score in _AGAINST])
+        against = drawable(
+            [p for score in _AGAINST for p in against_epsilon(rows, score)]
+        )
     return [*against, *_by_round(shades)]
 
 
@@ -84,9 +88,33 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
                 name = f"{group.name}, {label}" if several else label
             series.append(_series(name, look, group.row.runs, field))
         plots.append(dataclasses.replace(plot, series=series))
-    claims = [vars(group.row) for group in groups if group.row.status]
+    spent = _by_claim([group.row for group in groups], partial(_spent, groups))
+    return drawable([*plots, *spent])
+
+
+def _by_claim(
+    rows: Sequence[tables.SummaryRow],
+    draw: Callable[[list[tables.SummaryRow], str], Plot],
+) -> list[Plot]:
+    """A plot of each kind of claim: of its rows, whose ε mean the same, and its words.
+
+    ε of other adversaries or neighbours cannot be compared. Rows that claim nothing are
+    in each plot.
+    """
+    meanings = dict.fromkeys(meaning(vars(row)) for row in rows if row.status) or [""]
+    plots = []
+    for number, words in enumerate(meanings, start=1):
+        alike = [row for row in rows if not row.status or meaning(vars(row)) == words]
+        plot = draw(alike, words)
+        suffix = f"_{number}" if number > 1 else ""
+        plots.append(dataclasses.replace(plot, id=plot.id + suffix))
+    return plots
+
+
+def _spent(groups: Sequence[_Group], rows: list[tables.SummaryRow], words: str) -> Plot:
+    """ε spent by round of the groups of these rows, whose claims mean `words`."""
+    claims = [vars(row) for row in rows if row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
-    relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
     statuses = dict.fromkeys(claim["status"].get(_SPENT, "") for claim in claims)
     series = [
         _series(
@@ -97,16 +125,11 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
             max,
         )
         for group in groups
+        if group.row in rows
     ]
-    spent = Plot(
-        "epsilon",
-        "ε spent by round, at most",
-        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
-        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
-        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
-        series,
-    )
-    return drawable([*plots, spent])
+    note = _TEXTS["spent"].format(words)
+    y_title = labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses))
+    return Plot("epsilon", "ε spent by round, at most", note, y_title, series)
 
 
 def _series(
@@ -135,8 +158,19 @@ def _series(
     )
 
 
-def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> Plot:
+def against_epsilon(
+    rows: Sequence[tables.SummaryRow], score: str = "last5"
+) -> list[Plot]:
     """Accuracy ("last5") or AUC ("auc"), with its 95 % t interval over seeds, by ε.
+
+    Claims against other adversaries or of other neighbours have a plot of their own,
+    since their ε cannot be compared. What claims nothing is in each of them.
+    """
+    return _by_claim(rows, partial(_against_epsilon, score))
+
+
+def _against_epsilon(score: str, rows: list[tables.SummaryRow], words: str) -> Plot:
+    """The plot of claims that mean `words`.
 
     ε is what the run has spent, whatever set the noise, so a schedule stands where it
     leads. Proved and nominal ε are lines of their own; what claims nothing is a
@@ -155,6 +189,9 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
     series = []
     for name, points in lines.items():
         points.sort(key=operator.itemgetter(0))
+        look = style.of_mechanism(points[0][1].mechanism)
+        if not points[0][1].status:
+            look = look._replace(marker="")
         intervals = [row.interval(score) or (None, None) for _, row in points]
         series.append(
             Series(
@@ -163,7 +200,7 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
                 [row.scores[score][0] for _, row in points],
                 [lower for lower, _ in intervals],
                 [upper for _, upper in intervals],
-                style.of_mechanism(points[0][1].mechanism),
+                look,
             )
         )
     deltas = {
@@ -174,6 +211,6 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
     return Plot(
         **_AGAINST[score],
         series=series,
-        x_title="ε spent at " + " or ".join(sorted(deltas)),
+        x_title=labels.marked("ε spent at " + " or ".join(sorted(deltas)), words),
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
     )

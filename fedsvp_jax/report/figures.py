@@ -20,8 +20,8 @@ from .plots import Plot
 COLUMN = 3.5  # inches, of a two-column paper
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
-_LEGEND_LINE = 0.145  # inches
-_LINE = 32  # characters of an axis' title
+_TEXT_LINE = 0.145  # inches
+_LINE = 50  # characters of the title below an axis
 _STYLE = Path(__file__).with_name("assets") / "paper.mplstyle"
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
 
@@ -87,8 +87,9 @@ def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
             draw(axes)
             axes.set_title(textwrap.fill(axes.get_title("left"), 46), loc="left")
             axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 28))
-            lines = max(lines, _add_legend(cell, axes))
-        height = rows * (_PLOT_HEIGHT + _LEGEND_LINE * lines)
+            below = axes.get_xlabel().count("\n") + _add_legend(cell, axes)
+            lines = max(lines, below)
+        height = rows * (_PLOT_HEIGHT + _TEXT_LINE * lines)
         figure.set_size_inches(columns * COLUMN, height)
         figure.savefig(path, dpi=200, metadata=_UNDATED.get(kind))
     return path
@@ -138,7 +139,7 @@ def _plot(axes: Any, plot: Plot) -> None:
         axes.plot(series.x, y, markevery=-(-len(y) // 10), **look)
         if not ends.size:
             continue
-        if plot.by_round:
+        if plot.by_round or not series.look.marker:
             axes.fill_between(series.x, *ends, color=look["color"], alpha=0.12, lw=0)
         else:
             bars = {"fmt": "none", "ecolor": look["color"], "capsize": 2}

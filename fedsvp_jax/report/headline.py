@@ -30,12 +30,6 @@ def spent(summary: Record) -> str:
     return filled("spent", summary, meaning(summary))
 
 
-def published(summary: Record) -> str:
-    """The accuracy that may be published, and what it claims; "" if there is none."""
-    scores = summary.get("published_scores") or {}
-    return filled("published", scores, guarantees.right_about_test(summary))
-
-
 def unprotected(config: Record) -> str:
     """The number of rows that no ε covers, with advice; "" if there is none.
 
@@ -58,7 +52,11 @@ def sentences(folder: Path, summary: Record) -> list[str]:
     written = [
         privacy(summary),
         filled("together", claim, releases, labels.data_name(config)),
-        published(summary),
+        filled(
+            "published",
+            summary.get("published_scores"),
+            guarantees.right_about_test(summary),
+        ),
         unprotected(config),
         filled("quality", summary, _content(folder / REFERENCE)),
         filled("details", summary),

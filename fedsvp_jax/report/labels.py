@@ -89,7 +89,7 @@ def spent_columns(rows: Sequence[Record]) -> text_table.Table:
 
     Args:
       rows: with `epsilon_spent`, `delta_spent`, `target_delta`, `status`, `adversary`
-        and `relation`.
+        and `relation`, and the `assumption` of noise that follows from a seed.
 
     Returns:
       The cells of every row by column. δ stands in the column's name where it is that
@@ -102,11 +102,14 @@ def spent_columns(rows: Sequence[Record]) -> text_table.Table:
         text = significant(epsilon)
         if method and (head == name or method == "basic"):
             text += f" at {delta_text(method, row)}"
+        status = (row.get("status") or {}).get(method, "–")
+        if status == "proved" and row.get("assumption"):
+            status += ", if the seed stays secret"
         against, relation = row.get("adversary"), row.get("relation")
         cells.append(
             {
                 head: text,
-                "status": (row.get("status") or {}).get(method, "–"),
+                "status": status,
                 "against": f"{against} (neighbours: {relation})" if against else "–",
             }
         )

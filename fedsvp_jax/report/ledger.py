@@ -306,21 +306,6 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     ]
 
 
-def table(ledger: Ledger) -> list[dict[str, str]]:
-    """The rows as text."""
-    return [
-        {
-            "round": str(row.round),
-            "charged": row.charged,
-            "sent": row.sent or "never",
-            "z": labels.significant(row.noise_multiplier),
-            "ε so far": labels.significant(row.epsilon),
-            "recorded": labels.significant(row.recorded),
-        }
-        for row in ledger.rows
-    ]
-
-
 def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Path:
     """Writes the page of those who answer for the data, and of their auditor.
 
@@ -335,6 +320,5 @@ def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Pa
         "ledger.html",
         ledger=ledger,
         verdict=facts(ledger),
-        rows=table(ledger),
         budgets=budgets,
     )

@@ -46,6 +46,7 @@ def templates() -> Any:
         "grid": _grid,
         "least_opened": shared_noise.least_opened,
         "interval": labels.with_interval,
+        "how_far": tables.how_far,
         "percent": labels.percent,
         "significant": labels.significant,
         "promised": guarantees.promised,

@@ -44,7 +44,7 @@ class RunFiles:
         return [self._as_cell(self.summary)]
 
     def _as_cell(self, row: Record) -> Record:
-        names = ("mechanism", "epsilon", "total_epsilon", "seed")
+        names = ("mechanism", "epsilon", "total_epsilon", "seed", "secret_noise")
         return row | {name: self.config.get(name) for name in names}
 
 

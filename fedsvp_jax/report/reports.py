@@ -156,10 +156,8 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
-        config=config,
-        note=headline.unprotected(config),
+        sweep=sweep,
         cells=tables.shown_cells(rows, config),
-        finished=sweep.cells,
         origin=provenance.record("sweep", config, results, sweep.sha256),
     )
 

@@ -28,14 +28,14 @@ class Look(NamedTuple):
     """The look of a curve. Marker and dash tell it apart where colour is lost."""
 
     color: str  # "#RRGGBB", or with its opacity "#RRGGBBAA"
-    marker: str  # as plotly names it
+    marker: str  # as plotly names it; "" for a line without points
     dash: str  # as plotly names it
 
     def for_matplotlib(self) -> Record:
         """The same as arguments of matplotlib's `plot`."""
         return {
             "color": self.color,
-            "marker": _MARKERS[self.marker],
+            "marker": _MARKERS.get(self.marker),
             "linestyle": (0, _DASHES[self.dash]),
         }
 

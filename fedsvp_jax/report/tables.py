@@ -14,20 +14,20 @@ is relative or in points; here it is relative. They do not say which std they us
 either; here it is the sample's (S − 1).
 """
 
-import csv
 import dataclasses
-import io
 import itertools
 import operator
 import statistics
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting.participation import SEED
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import student
-from fedsvp_jax.core.files import Record, replace_file
-from fedsvp_jax.run import records
+from fedsvp_jax.core.files import Record
+from fedsvp_jax.run import plugin, records
+from fedsvp_jax.run.sweep import SweepPlan, cell_key, cell_name
 
 from . import labels, read, text_table
 
@@ -40,6 +40,8 @@ SCORES = {
     "worst_tenth": "final5_worst_tenth_accuracy",
     "auc": "auc",
 }
+
+ACCURACY = "accuracy % (mean of the last 5 evaluations)"
 
 Rows = Sequence[Record]
 Spread = tuple[float | None, float | None]  # mean and std over seeds
@@ -84,6 +86,7 @@ class SummaryRow:
     status: dict[str, str]  # "proved" or "nominal" by method; empty without a claim
     adversary: str | None  # against whom ε spent is claimed
     relation: str | None  # the neighbouring relation that it is claimed for
+    assumption: str | None  # of a claim whose noise follows from a seed
     # The rows of each seed; no column of table.csv.
     runs: list[list[Record]] = dataclasses.field(compare=False)
 
@@ -99,11 +102,15 @@ class SummaryRow:
 
     def interval(self, score: str = "last5") -> tuple[float, float] | None:
         """Student's 95 % interval of a score over seeds, within [0, 1]."""
-        mean, std = self.scores[score]
-        if mean is None or std is None:
+        mean, half = self.scores[score][0], self.half_width(score)
+        if mean is None or half is None:
             return None
-        half = float(student.half_width(std, self.num_seeds))
         return max(0.0, mean - half), min(1.0, mean + half)
+
+    def half_width(self, score: str) -> float | None:
+        """Half of that interval before it is cut; None with fewer than two seeds."""
+        std = self.scores[score][1]
+        return None if std is None else float(student.half_width(std, self.num_seeds))
 
 
 def groups(results: Rows) -> dict[Group, BySeed]:
@@ -168,6 +175,7 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
             reference = rows[0].accuracy
             below = reference and 100 * (reference - mean) / reference
         last = [run[-1] for run in runs]
+        status = _status(last)
         noise, step_noise = (
             mean_std([value for run in runs for value in present(run, name)])[0]
             for name in ("noise_l2", "step_noise_std_mean")
@@ -184,9 +192,10 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
             epsilon_spent=_spent(last),
             delta_spent=max(present(last, "delta_spent"), default=None),
             target_delta=max(present(last, "target_delta"), default=None),
-            status=_status(last),
+            status=status,
             adversary=_words(last, "adversary"),
             relation=_words(last, "relation"),
+            assumption=SEED if status and not last[0].get("secret_noise") else None,
             runs=runs,
         )
         rows.append(row)
@@ -237,7 +246,7 @@ def _words(last: Rows, name: str) -> str | None:
 
 
 def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
-    """The rows by column; scores have two, ε spent and status one for each method."""
+    """The rows by column; scores have three, ε spent and status one for each method."""
     records = [dict(_flat(row)) for row in rows]
     names = dict.fromkeys(itertools.chain(*records))
     return {name: [record.get(name) for record in records] for name in names}
@@ -249,6 +258,7 @@ def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
             for name, (mean, std) in value.items():
                 yield f"{name}_mean", mean
                 yield f"{name}_std", std
+                yield f"{name}_half_width", row.half_width(name)
         elif isinstance(value, dict):
             yield from ((f"{field}_{method}", item) for method, item in value.items())
         elif field != "runs":
@@ -279,9 +289,7 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
                 "mechanism": mechanisms.about(row.mechanism).label,
                 "ε of the run": labels.significant(row.total_epsilon),
                 name: labels.significant(None if row.total_epsilon else row.epsilon),
-                "accuracy, last 5 %": labels.with_interval(
-                    row.accuracy, row.interval()
-                ),
+                ACCURACY: labels.with_interval(row.accuracy, row.interval()),
                 "AUC": area,
                 "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
                 **cost,
@@ -291,34 +299,23 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
     return [{name: cell[name] for name in names} for cell in cells]
 
 
-def beside_guessing(rows: Sequence[SummaryRow], share: float) -> str:
-    """Which rows are no better than to name the most frequent class of the test rows.
+def how_far(sweep: read.SweepFiles) -> Record | None:
+    """How far a sweep is that has not ended; None at its end.
 
-    Args:
-      share: of that class.
+    Returns:
+      `round`, that of the cells that run, 0 where none does; and `waiting`, names of
+      cells that have not started.
     """
-    useless = [
-        row.group.name
-        for row in rows
-        if row.accuracy is not None and row.accuracy <= share
+    if plugin.missing(sweep.config):  # whose cells are not known
+        return None
+    plan, rounds = SweepPlan.recorded(sweep.config), dict[Hashable, int]()
+    for row in (*sweep.results, *sweep.cells):  # cells that have ended, without a round
+        rounds[cell_key(row)] = row.get("round", 0)
+    waiting = [
+        f"{group_of(cell).name}, seed {cell['seed']}"
+        for configs in plan.programs(ExperimentConfig()).values()
+        for cell in map(cell_name, configs)
+        if cell_key(cell) not in rounds
     ]
-    named = f"; no better: {', '.join(useless)}" if useless else ""
-    return f"Naming the most frequent class is right of {share:.1%}{named}."
-
-
-def write_tables(
-    folder: Path, rows: Sequence[SummaryRow], table: text_table.Table
-) -> None:
-    """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns.
-
-    table.csv has numbers to the seven digits of float32, and nothing where unknown.
-    """
-    markdown = text_table.markdown(table)
-    replace_file(folder / "table.md", markdown.encode())
-    by_column = columns(rows)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(by_column)
-    for row in zip(*by_column.values(), strict=True):
-        writer.writerow(float(f"{v:.7g}") if isinstance(v, float) else v for v in row)
-    replace_file(folder / "table.csv", text.getvalue().encode())
+    place = max(rounds.values())
+    return {"round": place, "waiting": waiting} if place or waiting else None

@@ -1,60 +1,63 @@
-"""Tables as text: for a terminal and for a Markdown page.
+"""Tables as text, for a terminal.
 
 A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", …}`. All
 rows of a table have the same columns in the same order.
 """
 
-import functools
 import io
-import re
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 
 from fedsvp_jax.core.files import printable
 
-_BARE_BAR = re.compile(r"(?<!\\)\|")
 LONG = 24  # characters of a cell that make a table hard to read
-_WIDEST = 1000  # characters of a line where no terminal says its own
-_broken = functools.partial(
-    textwrap.fill, width=LONG, break_long_words=False, break_on_hyphens=False
-)
+_WIDTH = 100  # characters of a line where no terminal says its own
+_GAP = 3  # characters between columns
 
 Row = Mapping[str, str]
 Table = list[dict[str, str]]  # rows of texts by column
 
 
+def _terminal() -> int:
+    """The terminal's width; 0 where there is none."""
+    return shutil.get_terminal_size((0, 0)).columns
+
+
 def aligned(rows: Sequence[Row]) -> str:
     """Columns of equal width, without Markdown's marks: the first flush left.
 
-    Text is broken into lines where the table would be wider than the terminal; where
-    none says its width, long text between words.
+    Text is broken into lines where the table would be wider than the terminal, or than
+    100 characters where none says its width: between words, but not in numbers. A
+    terminal that is too narrow for this breaks words too.
     """
     from rich import box, console, table, text
 
-    width = shutil.get_terminal_size((0, 0)).columns
     grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, name in enumerate(rows[0]):
-        justify: console.JustifyMethod = "right" if number else "left"
+    head = [*rows[0]]
+    body = [[printable(cell.strip("*`")) for cell in row.values()] for row in rows]
+    needed = 0
+    for cells in zip(head, *body, strict=True):
+        narrowest = max(map(_unbroken, cells))
+        needed += narrowest + _GAP
         grid.add_column(
-            text.Text(name if width else _broken(name)),
-            justify=justify,
-            vertical="bottom",
+            text.Text(cells[0]),
+            justify="right" if grid.columns else "left",
+            min_width=None if _terminal() else narrowest,
             overflow="fold",
         )
-    for row in rows:
-        cells = (printable(cell.strip("*`")) for cell in row.values())
-        grid.add_row(*(text.Text(cell if width else _broken(cell)) for cell in cells))
+    for cells in body:
+        grid.add_row(*map(text.Text, cells))
     file = io.StringIO()
-    console.Console(file=file, width=width or _WIDEST).print(grid)
+    width = _terminal() or max(_WIDTH, needed)
+    console.Console(file=file, width=width).print(grid)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """A Markdown table."""
-    lines = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
-    escaped = [[_BARE_BAR.sub(r"\|", text) for text in line] for line in lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+def _unbroken(cell: str) -> int:
+    """The length of the longest part of a cell that stays in one line."""
+    is_number = cell[:1].isdigit() and len(cell) <= LONG
+    return max(map(len, [cell] if is_number else cell.split()), default=1)
 
 
 def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
@@ -77,9 +80,28 @@ def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
     return remaining, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
+def factored(rows: Sequence[Row]) -> tuple[Sequence[Row], list[str]]:
+    """The rows with numbers in place of long cells that repeat, and notes of these."""
+    rows, shared = without_shared(rows)
+    notes: dict[tuple[str, str], str] = {}
+    for name in [*rows[0]][1:]:
+        texts = [row[name] for row in rows]
+        if len({*texts}) < max(2, len(texts)):
+            for text in filter(lambda text: len(text) > LONG, texts):
+                notes.setdefault((name, text), f"[{len(notes) + 1}]")
+    numbered = [
+        {name: notes.get((name, text), text) for name, text in row.items()}
+        for row in rows
+    ]
+    lines = [f"{mark} {name}: {text}." for (name, text), mark in notes.items()]
+    return numbered, [*filter(None, [shared]), *lines]
+
+
 def render(rows: Sequence[Row]) -> str:
-    """The table as text; long cells that all rows share stand below it."""
+    """The table as text; long cells that repeat stand below it, once."""
     if not rows:
         return "Not measured yet."
-    rows, shared = without_shared(rows)
-    return f"{aligned(rows)}\n\n{shared}".rstrip()
+    rows, notes = factored(rows)
+    width = _terminal() or _WIDTH
+    lines = [textwrap.fill(note, width, subsequent_indent="    ") for note in notes]
+    return "\n".join([aligned(rows), "", *lines]).rstrip()

@@ -16,7 +16,7 @@ from published import epsilon_of, make
 from fedsvp_jax.accounting import Account, Participation, claims
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.grid import grid_step
-from fedsvp_jax.mechanisms.played import player
+from fedsvp_jax.mechanisms.noise_check import player
 
 pytestmark = pytest.mark.hole
 DELTA = 1e-5

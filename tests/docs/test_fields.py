@@ -15,8 +15,8 @@ from small_runs import (  # noqa: F401
     small,
 )
 
+from experiments import printed
 from fedsvp_jax import report, run
-from fedsvp_jax.report import read, tables
 from fedsvp_jax.run import records
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
@@ -62,10 +62,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     base = small(num_rounds=2, clipping="update_clip", mechanism="gaussian")
     sweep(base, plan, place / "sweep", dataset=digits())
     report.write_sweep_report(place / "sweep")
-    files = read.read_sweep(place / "sweep")
-    rows = tables.summarize(files.results, files.cells)
-    tables.write_tables(place, rows, tables.shown_cells(rows, files.config))
-    with open(place / "table.csv") as file:
+    printed.sweep_tables(place / "sweep")
+    with open(place / "sweep" / "table.csv") as file:
         by_file = {"table.csv": {*next(csv.reader(file))}}
     for name in ("run/metrics.jsonl", "run/clients.jsonl", "sweep/results.jsonl"):
         rows = read_rows(place / name)

@@ -8,7 +8,7 @@ import pytest
 from small_runs import digits, small
 
 from fedsvp_jax import federation, models
-from fedsvp_jax.federation.run_digest import OWN_CODE, SEEDED
+from fedsvp_jax.federation.run_digest import KEYED, OWN_CODE
 from fedsvp_jax.models.networks import MLP
 from fedsvp_jax.round.aggregator import WEIGHTED_SUM
 from fedsvp_jax.round.state import Aggregator
@@ -34,13 +34,13 @@ def claim(*, key: bytes | None = None, **code: Any) -> Any:
     ids=["model", "loss", "aggregator"],
 )
 def test_a_part_of_ones_own_is_proved_with_secret_noise_alone(code: Any) -> None:
-    assert claim().proved and SEEDED in claim().assumptions
+    assert claim().proved and KEYED not in claim().assumptions
     seeded, secret = claim(**code), claim(key=bytes(8), **code)
     assert not seeded.proved
     assert OWN_CODE in seeded.assumptions
     assert secret.proved
     assert OWN_CODE not in secret.assumptions
-    assert SEEDED not in secret.assumptions  # it was in neither
+    assert KEYED in secret.assumptions
 
 
 def test_paired_noise_is_nominal_for_its_own_reason() -> None:

@@ -26,7 +26,7 @@ from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.mechanisms import Mechanism, played
+from fedsvp_jax.mechanisms import Mechanism, noise_check
 from fedsvp_jax.report import headline
 from fedsvp_jax.round import cohort
 
@@ -189,7 +189,7 @@ def _rounds(
             ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
             if not mechanism.needs_contribution:
                 ratios[:] = 1.0
-            upload = jax.vmap(played.player(mechanism), (0, 0, None))
+            upload = jax.vmap(noise_check.player(mechanism), (0, 0, None))
             infos = jax.tree.map(np.asarray, upload(sizes, ratios, np.int32(round_num)))
         able = np.flatnonzero(cohort.may_take_part(kept, spent, round_num))
         if not len(able):

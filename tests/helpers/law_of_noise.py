@@ -8,7 +8,7 @@ import numpy as np
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
-from fedsvp_jax.mechanisms.played import player
+from fedsvp_jax.mechanisms.noise_check import player
 
 _LOOKED_AT = 64  # rounds of a run, at most
 _ROUNDING = 1e-5, 1e-6  # of an ε of float32: relative, absolute

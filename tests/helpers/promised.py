@@ -17,7 +17,7 @@ from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.mechanisms.played import player
+from fedsvp_jax.mechanisms.noise_check import player
 from fedsvp_jax.round import cohort
 
 

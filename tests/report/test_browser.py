@@ -219,7 +219,7 @@ def test_a_comparison_opens_without_an_error(
         drawn: document.querySelectorAll(".plot .main-svg").length };"""
     seen = play(compared, script, tmp_path)
     assert seen["drawn"] >= 5
-    assert seen["csv"].startswith("folder,mechanism,ε per upload at δ = 0.2,")
+    assert seen["csv"].startswith("folder,mechanism,ε per upload at its own δ,")
     assert "\nrun,FedSVA,0.5," in seen["csv"]
 
 

@@ -76,7 +76,7 @@ def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None
         )
     ]
     rows.append(rows[0] | {"mechanism": "none", "status": None, "epsilon_spent": None})
-    plot = against_epsilon(tables.summarize(rows))
+    (plot,) = against_epsilon(tables.summarize(rows))
     places = {series.name: series.x for series in plot.series}
     assert places.pop("FedAvg") == [0.9 * 3, 1.1 * 90]
     assert places == {
@@ -96,7 +96,8 @@ def test_intervals_of_accuracy_end_at_0_and_100_percent() -> None:
         | {"status": {"pld": "proved"}}
         for seed, accuracy in ((0, 0.2), (1, 0.9))
     ]
-    (series,) = against_epsilon(tables.summarize(rows)).series
+    (plot,) = against_epsilon(tables.summarize(rows))
+    (series,) = plot.series
     assert (series.lower, series.upper) == ([0.0], [1.0])
 
 
@@ -134,3 +135,36 @@ def test_a_sweep_draws_every_field_of_a_plot(sweep_dir: Path) -> None:
         "FedSVA, ε = 0.5" in names and "FedSVA, ε = 0.5, the uploads' average" in names
     )
     assert len({series.look for series in plot.series}) == len(names) == 8
+
+
+@pytest.mark.hole
+def test_unlike_claims_stand_on_axes_of_their_own_and_no_claim_is_a_bare_line() -> None:
+    """An observer's ε and a server's shared one axis; FedAvg's line had two points."""
+    claimed = {"status": {"rdp": "proved"}, "target_delta": 1e-5}
+    rows = [
+        {"mechanism": name, "seed": 0, "round": t, "test_accuracy": 0.5, "epsilon": 0.1}
+        | {"epsilon_spent": {"rdp": spent * t}, "adversary": who, "relation": what}
+        | (claimed if spent else {"epsilon_spent": None, "status": None})
+        for t in (1, 2)
+        for name, spent, who, what in (
+            ("gaussian", 3.0, "server", "replace one record"),
+            ("nbafl", 2.0, "server", "replace one record"),
+            ("dp_fedavg", 9.0, "observer", "remove a client"),
+            ("none", 0.0, None, None),
+        )
+    ]
+    by_id = {plot.id: plot for plot in curves(read.SweepFiles({}, rows, [], {}))}
+    observer, server = by_id["accuracy_epsilon"], by_id["accuracy_epsilon_2"]
+    names = [[series.name for series in plot.series] for plot in (observer, server)]
+    assert names[0] == ["FedAvg", "DP-FedAvg (proved)"]
+    assert names[1] == ["FedAvg", "Gaussian (proved)", "NbAFL (proved)"]
+    assert server.x_title == (
+        "ε spent at δ = 1e-05 (against: server; neighbours: replace one record)"
+    )
+    assert "against: observer; neighbours: remove a client" in observer.x_title
+    fedavg, other = observer.series
+    assert fedavg.look.for_matplotlib()["marker"] is None
+    assert other.look.for_matplotlib()["marker"]
+    spent = [by_id[name] for name in ("epsilon", "epsilon_2")]
+    assert [len(plot.series) for plot in spent] == [1, 2]
+    assert "Claimed against: observer" in spent[0].note

@@ -10,6 +10,7 @@ from small_runs import digits, read_rows, small
 
 from fedsvp_jax import run
 from fedsvp_jax.accounting.claims import planned_row
+from fedsvp_jax.accounting.participation import SEED
 from fedsvp_jax.federation import build
 from fedsvp_jax.report import (
     epsilon_page,
@@ -113,7 +114,7 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
         if label.startswith(row["mechanism"].partition(",")[0])
     ]
     assert len(of_mechanism) == 3
-    (columns,) = labels.spent_columns([summary])
+    (columns,) = labels.spent_columns([summary | {"assumption": SEED}])
     for row in of_mechanism:
         assert columns.items() <= row.items()
     points = epsilon_page.document(read.read_sweep(swept))["points"]

@@ -157,7 +157,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
     assert (
         "1 other run on a file named t.csv lies beside this one. If both models are "
         "published, their ε add up: ε = 5.5 at δ = 2e-05 for replacing one record of a "
-        "client (proved). Runs in other folders, sweeps"
+        "client (proved, if the seed stays secret). Runs in other folders, sweeps"
     ) in sentence(first)
     put("c", "t.csv", 1.0, status="nominal")
     put("d", "t.csv", 1.0, relation="leave one record of a client out")

@@ -1,14 +1,20 @@
 """The papers' table, against numbers worked out by hand."""
 
 import csv
+import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_folders import write_rows
 from small_runs import read_rows
 
-from fedsvp_jax.report import tables, text_table
+from experiments import printed
+from fedsvp_jax import mechanisms, report
+from fedsvp_jax.accounting.participation import SEED
+from fedsvp_jax.report import headline, read, tables, text_table
 
 
 def cell(
@@ -78,15 +84,68 @@ def test_an_infinite_cost_is_no_number_and_noise_of_local_steps_has_a_column() -
 def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     markdown = sweep_dir / "table.md"
     rows = tables.summarize(read_rows(sweep_dir / "results.jsonl"))
-    shown = tables.shown_cells(rows, {"delta": 0.1})
-    tables.write_tables(sweep_dir, rows, shown)
+    printed.sweep_tables(sweep_dir)
     with (sweep_dir / "table.csv").open(newline="") as lines:
         read_back = list(csv.DictReader(lines))
     means = [line["best_mean"] for line in read_back]
     assert means == [f"{row.scores['best'][0]:.7g}" for row in rows]  # float32's digits
-    assert markdown.read_text().count("\n") == len(rows) + 2
+    lines = markdown.read_text().splitlines()
+    assert [line[0] for line in lines[: len(rows) + 2]] == ["|"] * (len(rows) + 2)
+    assert "Naming the most frequent class is right of" in "".join(lines[-3:])
     assert "| FedSVA | 0.5 |" in markdown.read_text()
     assert "| ε per upload at its own δ |" in markdown.read_text()
+    for line, row in zip(read_back, rows, strict=True):
+        low, high = row.interval() or (0, 0)
+        if low > 0 and high < 1:
+            assert float(line["last5_half_width"]) == pytest.approx((high - low) / 2)
+        assert line["assumption"] == (SEED if row.status else "")
+
+
+def test_a_paper_gets_a_tabular_with_status_beside_epsilon(sweep_dir: Path) -> None:
+    printed.sweep_tables(sweep_dir)
+    text = (sweep_dir / "table.tex").read_text()
+    table, notes = text.split("\\end{tabular}")
+    head, *rows = (line for line in table.splitlines() if line.endswith(r"\\"))
+    names = head.removesuffix(r" \\").split(" & ")
+    assert names[2] == r"accuracy \% (mean of the last 5 evaluations)"
+    spent = names.index(r"$\varepsilon$ spent at $\delta$ = 1e-05")
+    assert names[spent + 1] == "status" and len(rows) == 5
+    assert rows[1].split(" & ")[0] in ("FedSDP", "FedSVA")
+    assert rows[1].removesuffix(r" \\").split(" & ")[spent + 1] == "nominal"
+    assert "Against: server" in notes and not re.search("[εδ–]|[^\\\\]%", text)
+
+
+@pytest.mark.hole
+def test_an_unfinished_sweep_says_so_in_terminal_tables_and_page(
+    sweep_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A killed sweep was printed like a result, and its page said "4 rounds"."""
+    assert tables.how_far(read.read_sweep(sweep_dir)) is None
+    rows = read_rows(sweep_dir / "results.jsonl")
+    last = rows[-1]["mechanism"]
+    second = next(r["mechanism"] for r in reversed(rows) if r["mechanism"] != last)
+    kept = [r for r in rows if r["mechanism"] != last]
+    kept = [r for r in kept if r["mechanism"] != second or r["round"] < 3]
+    write_rows(sweep_dir / "results.jsonl", kept)
+    file = sweep_dir / "cells.json"
+    cells = [c for c in json.loads(file.read_text()) if c["mechanism"] == "none"]
+    file.write_text(json.dumps(cells))
+    printed.sweep_tables(sweep_dir)
+    texts = [capsys.readouterr().out, (sweep_dir / "table.md").read_text()]
+    texts.append(report.write_sweep_report(sweep_dir).read_text())
+    label = mechanisms.about(last).label
+    for text in texts:
+        words = " ".join(text.split())
+        assert (
+            "This sweep has not finished: round 2 of 4; 4 cells not started:" in words
+        )
+        assert f"{label}, ε = 0.1, seed 0; {label}, ε = 0.1, seed 1" in words
+    assert "<p>unfinished: 4 rounds" in texts[-1]
+    first = sweep_dir / "results.jsonl"
+    write_rows(first, [r for r in kept if r["mechanism"] == "none"])
+    file.unlink()  # killed within the first mechanism
+    printed.sweep_tables(sweep_dir)
+    assert "round 4 of 4; 8 cells not started" in capsys.readouterr().out
 
 
 def test_delta_is_in_the_head_where_it_is_that_of_all_uploads() -> None:
@@ -104,8 +163,8 @@ def test_a_model_that_names_one_class_is_no_better_than_guessing() -> None:
     """A user read "loss vs FedAvg 97.3" of models at chance, and nothing of chance."""
     runs = [("none", None, 0.9), ("fedsva", 0.1, 0.3), ("fedsva", 0.5, 0.31)]
     rows = [row for name, epsilon, a in runs for row in cell(name, epsilon, 0, 7 * [a])]
-    said = tables.beside_guessing(tables.summarize(rows), 0.3)
-    assert said.endswith("is right of 30.0%; no better: FedSVA, ε = 0.1.")
+    text = headline.filled("guessing", 0.3, tables.summarize(rows))
+    assert text.endswith("is right of 30.0 %; no better: FedSVA, ε = 0.1.")
 
 
 def test_the_private_attribute_has_columns_where_it_was_measured() -> None:
@@ -150,9 +209,13 @@ def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> Non
         for row in cell("time_varying", 0.1 * number, 0, [0.9])
     ]
     shown = tables.shown_cells(tables.summarize(rows))
-    assert shown[0]["ε spent at δ = 1e-05"] == "1.25" and shown[0]["status"] == "proved"
-    *lines, shared = text_table.render(shown).splitlines()
-    assert shared == "Against: server (neighbours: replace a record)."
+    assert shown[0]["ε spent at δ = 1e-05"] == "1.25" and len(shown) == 3
+    table, notes = text_table.render(shown).split("\n\n")
+    assert " ".join(notes.split()) == (
+        "Status: proved, if the seed stays secret; "
+        "against: server (neighbours: replace a record)."
+    )
+    lines = f"{table}\n{notes}".splitlines()
     assert max(map(len, lines)) <= 100
     assert len(shown[0]) == 6  # of which one is said below; no loss without FedAvg
 

@@ -1,4 +1,4 @@
-"""Tables of text: the same rows for a terminal and a Markdown page."""
+"""Tables of text for a terminal: their width, lines and notes."""
 
 import pytest
 
@@ -10,17 +10,13 @@ ROWS = [
 ]
 
 
-def test_a_terminal_gets_aligned_columns_and_a_page_markdown() -> None:
+def test_columns_are_aligned() -> None:
     lines = text_table.aligned(ROWS).splitlines()
     assert lines[0] == "mechanism   bound of |D|    verdict"
     assert lines[2:] == [
         "nbafl                  1      holds",
         "fedsva                20   VIOLATED",
     ]
-    head, line, *body = text_table.markdown(ROWS).splitlines()
-    assert head == "| mechanism | bound of \\|D\\| | verdict |"
-    assert line == "| --- | --- | --- |"
-    assert body[1] == "| `fedsva` | 20 | **VIOLATED** |"
     assert text_table.render([]) == "Not measured yet."
 
 
@@ -56,3 +52,32 @@ def test_what_all_rows_say_at_length_stands_below() -> None:
     table, shared = text_table.render(rows).split("\n\n")
     assert shared == "Against: a server that sees uploads."
     assert "against" not in table
+
+
+@pytest.mark.hole
+def test_a_table_fits_100_columns_its_cells_start_at_the_top_and_numbers_are_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row took six lines, and its words stood above its name."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whom = [f"adversary {n} (neighbours: replace one record of a client)" for n in "ab"]
+    rows = [
+        {
+            "mechanism": name,
+            "a column whose head is long, " * 3: "71.2 (69.8 to 72.6)",
+            "against": whom[name == "c"],
+            "status": "proved",
+            "the words of each row differ": f"{name} " * 40,
+        }
+        for name in "abc"
+    ]
+    text, notes = text_table.render(rows).split("\n\n")
+    assert max(map(len, text.splitlines())) <= 100
+    first = next(line for line in text.splitlines() if line.startswith("a "))
+    assert "71.2 (69.8 to 72.6)" in first and first.split()[6] == "proved"
+    assert [line.split()[5] for line in text.splitlines() if "71.2" in line] == [
+        "[1]",
+        "[1]",
+        "[2]",
+    ]
+    assert notes == f"[1] against: {whom[0]}.\n[2] against: {whom[1]}."

@@ -15,7 +15,7 @@ from fedsvp_jax.accounting import Account, claims
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import federated_data
-from fedsvp_jax.mechanisms import played
+from fedsvp_jax.mechanisms import noise_check
 from fedsvp_jax.run import noise_key
 from fedsvp_jax.run.options import Options
 
@@ -38,7 +38,7 @@ def settings(**changes: Any) -> ResolvedConfig:
 
 
 def two_uploads(account: Account) -> NoiseInfo:
-    info, *_ = played.extreme_uploads(account.mechanism, 4, 50).values()
+    info, *_ = noise_check.extreme_uploads(account.mechanism, 4, 50).values()
     return jax.tree.map(lambda leaf: np.full(2, leaf), info)
 
 

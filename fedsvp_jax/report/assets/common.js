@@ -85,15 +85,16 @@ function columnsOf(plot) {
   return columns;
 }
 
-// A curve, and before it the two edges of its band where x counts rounds.
+// A curve, and before it the two edges of its band where x counts rounds, or the line
+// has no points.
 function traces(series, byRound) {
   const [color, symbol, dash] = series.look;
   const { x, y, lower, upper } = series;
   const line = { type: "scatter", name: plain(series.name), x, y,
-    mode: x.length > 1 && (byRound || x.length > 12) ? "lines" : "lines+markers",
+    mode: !symbol || (x.length > 1 && (byRound || x.length > 12)) ? "lines" : "lines+markers",
     line: { color, dash, width: 2 }, marker: { symbol, size: 8 } };
   if (!lower.length) return [line];
-  if (!byRound) {
+  if (!byRound && symbol) {
     const reach = (ends) => ends.map((end, i) => end === null ? null : Math.abs(end - y[i]));
     line.error_y = { type: "data", array: reach(upper), arrayminus: reach(lower),
       thickness: 1.5, width: 4 };
@@ -109,7 +110,7 @@ function axis(plot, letter) {
   const values = plot.series.flatMap((one) => letter === "x" ? one.x
     : [...one.y, ...one.lower, ...one.upper]).filter((value) => value !== null);
   const spread = Math.max(...values) - Math.min(...values);
-  const made = { title: { text: wrapped(plot[letter + "_title"], 34), standoff: 8 },
+  const made = { title: { text: wrapped(plot[letter + "_title"], letter === "x" ? 60 : 34), standoff: 8 },
     automargin: true, gridcolor: "#e3e6ea", linecolor: "#8a929c", zeroline: false,
     ticks: "outside" };
   if (plot.log.includes(letter)) {

@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms.base import (
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.noise import clip_into_ball
-from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.mechanisms.noise_check import check_noise
 
 ROUNDS = 5
 TOLD = published("nbafl", num_rounds=ROUNDS, clipping="update_clip")
@@ -191,3 +191,19 @@ def test_g17_noise_beyond_float32_is_refused_when_the_program_is_built():
     config = small(mechanism="dpa", contraction=0.5, num_rounds=4000)
     with pytest.raises(ValueError, match="of an upload must be at least 0 and finite"):
         federation.build([config], digits())
+
+
+@pytest.mark.hole
+def test_an_epsilon_that_the_noise_does_not_give_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A plugin's own ε was 100 times too small: "basic 0.006 … pld 2.512"."""
+    check_noise(own(TWO, 0.0199, **ANY), TOLD, "mine")
+    (record,) = caplog.records
+    assert "mechanism mine says ε = 0.0199 at δ = 1e-05" in record.getMessage()
+    assert "noise_multiplier 2 spends 1.99" in record.getMessage()
+    caplog.clear()
+    check_noise(own(TWO, 1.995, **ANY), TOLD, "mine")
+    check_noise(own(TWO, 0.0199, **ANY), TOLD, "nbafl")  # built in: proved elsewhere
+    check_noise(averaged(counts=2.0, std=2.0), COHORT, "mine")  # of a cohort's average
+    assert not caplog.records

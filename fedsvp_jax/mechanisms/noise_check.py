@@ -1,5 +1,6 @@
 """A mechanism's uploads, played before a run: what they would say of their noise."""
 
+import logging
 import math
 from collections.abc import Callable
 
@@ -10,7 +11,12 @@ import numpy as np
 from fedsvp_jax.core.structs import Array, NoiseInfo
 
 from .base import Mechanism
+from .calibration import gaussian_epsilon
 from .config import MechanismConfig
+from .registry import BUILT_IN
+
+_LOG = logging.getLogger(__name__)
+_NEAR = 0.999  # of an ε: float32 rounds it
 
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
@@ -49,6 +55,9 @@ def extreme_uploads(
 def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> None:
     """Raises ValueError: an extreme upload's noise is negative, infinite or NaN.
 
+    Warns where a mechanism from outside says an ε below that of Gaussian noise of its
+    `noise_multiplier`, which `basic` would add up.
+
     The sentence names the mechanism by its `label`. Those of the smallest and of the
     largest client are looked at.
     """
@@ -63,3 +72,18 @@ def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> No
                     f"{value:g} in round {round_num + 1} at R = {ratio:g} of a client "
                     f"of {size:g} examples, by mechanism {label}"
                 )
+    claims_uploads = mechanism.claim.view == "server" and mechanism.subsampling is None
+    if label in BUILT_IN or not claims_uploads:
+        return
+    for info in infos.values():
+        z, epsilon, delta = map(
+            float, (info.noise_multiplier, info.epsilon, info.delta)
+        )
+        spent = gaussian_epsilon(z**-2, delta) if z > 0 else math.inf
+        if epsilon < _NEAR * spent:
+            _LOG.warning(
+                f"mechanism {label} says ε = {epsilon:.3g} at δ = {delta:.3g} of an "
+                f"upload, but Gaussian noise of its noise_multiplier {z:.3g} spends "
+                f"{spent:.3g}: basic adds up the first, rdp and pld the second"
+            )
+            break
