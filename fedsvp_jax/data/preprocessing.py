@@ -75,14 +75,10 @@ def device_examples(
 ) -> Examples:
     """Copies the arrays to the device as they are: uint8 pixels stay uint8.
 
-    Attributes, (n,) int32, are all 0 where they are not known.
+    Labels, attributes and persons are (n,) int32; attributes are all 0 where they are
+    not known.
     """
     if attributes is None:
         attributes = np.zeros(len(labels), np.int32)
-    return Examples(
-        inputs=jnp.asarray(inputs),
-        labels=jnp.asarray(labels, jnp.int32),
-        attributes=jnp.asarray(attributes, jnp.int32),
-        targets=None if targets is None else jnp.asarray(targets),
-        persons=None if persons is None else jnp.asarray(persons, jnp.int32),
-    )
+    arrays = (inputs, labels, attributes, targets, persons)
+    return Examples(*jax.tree.map(jnp.asarray, arrays))
