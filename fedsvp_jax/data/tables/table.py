@@ -315,10 +315,7 @@ def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
 def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
     """(rows,) the place of each row in its group, from 0, by rising `order`."""
     by_group = np.lexsort((order, groups))
-    ordered = groups[by_group]
-    ranks = np.empty(len(groups), int)
-    ranks[by_group] = np.arange(len(groups)) - np.searchsorted(ordered, ordered)
-    return ranks
+    return np.argsort(by_group) - np.searchsorted(groups[by_group], groups)
 
 
 def _repeating(
