@@ -85,9 +85,9 @@ MOST_VALUES = 200  # of a column that nobody declared
 VERSION = 1
 _FORMAT = toml_beside(__file__, "schema.toml")
 TYPES, _KEYS = _FORMAT["types"], _FORMAT["keys"]
-_WRITTEN: dict[str, tuple[Any, str]] = {
-    "date": (datetime.date, "dates such as 2024-12-31"),
-    "time": (datetime.time, "times such as 08:30:00"),
+_WRITTEN: dict[str, tuple[Any, str, Callable[[str], float]]] = {
+    "date": (datetime.date, "dates such as 2024-12-31", literals.days),
+    "time": (datetime.time, "times such as 08:30:00", literals.hours),
 }
 _UNITS: dict[str, Callable[[float], Any]] = {
     "date": literals.date_of,
@@ -380,13 +380,11 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
 
 def _number(value: Any, key: str, kind: str) -> float:
     """A number, a day or an hour."""
-    cls, words = _WRITTEN.get(kind, (int | float, "finite numbers"))
+    cls, words, meaning = _WRITTEN.get(kind, (int | float, "finite numbers", float))
     fits = isinstance(value, cls) and not isinstance(value, bool)
     if not fits or (kind not in _WRITTEN and not abs(value) < _LARGEST):
         raise ValueError(f"{key} must be {words}, got {value!r}")
-    if kind == "date":
-        return literals.days(value.isoformat()[:10])
-    return literals.hours(value.isoformat()) if kind == "time" else float(value)
+    return meaning(str(value))
 
 
 def _texts(values: Any, name: str) -> Names:
