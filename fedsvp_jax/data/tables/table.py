@@ -379,7 +379,14 @@ def _split_rows(
         parts, codes = cells.distinct(columns[name])
         if name == _SPLIT and set(parts) == {"train", "test"}:
             is_test = codes == parts.index("test")
-            _check_sides(columns[name], is_test, persons, source)
+            if persons is not None and len(
+                both := np.intersect1d(persons[is_test], persons[~is_test])
+            ):
+                at = cells.place(columns[name], persons == both[0])
+                raise ValueError(
+                    f"{source}: column {_SPLIT} puts {len(both)} persons on both "
+                    f"sides, the first {at}; put all rows of a person on one side"
+                )
             return is_test, {_SPLIT}
         other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
@@ -397,21 +404,6 @@ def _split_rows(
 
 def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:
     return next((k for k in columns.keys() - dropped if k.lower() == _SPLIT), None)
-
-
-def _check_sides(
-    split: cells.Cells, is_test: np.ndarray, persons: np.ndarray | None, source: str
-) -> None:
-    """Raises ValueError: rows of one person are on both sides."""
-    if persons is None:
-        return
-    both = np.intersect1d(persons[is_test], persons[~is_test])
-    if len(both):
-        at = cells.place(split, persons == both[0])
-        raise ValueError(
-            f"{source}: column {_SPLIT} puts {len(both)} persons on both sides, "
-            f"the first {at}; put all rows of a person on one side"
-        )
 
 
 def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray) -> np.ndarray:
