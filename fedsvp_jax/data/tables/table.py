@@ -337,18 +337,18 @@ def _fit_schema(
     schema: Schema, columns: Columns, label: str, dropped: _ColumnNames, source: str
 ) -> tuple[Schema, list[str]]:
     """The schema for this table, and where the two differ."""
-    wrong = []
-    if label != schema.label:
-        wrong.append(
-            f"label_column {label} is not the schema's, {schema.label}; name one alone"
-        )
     declared = dropped | schema.columns.keys()
-    unknown_to_it = [name for name in columns if name not in declared]
-    wrong += [
+    wrong = [
         f"{source}: column {name} is not in the schema; leave it out of the file, or "
         'state in the schema (`fedsvp schema` drafts one) type = "drop" for it'
-        for name in unknown_to_it
+        for name in columns
+        if name not in declared
     ]
+    if label != schema.label:
+        wrong.insert(
+            0,
+            f"label_column {label} is not the schema's, {schema.label}; name one alone",
+        )
     schema_columns = {
         name: _DROP if name in dropped and column.type != "drop" else column
         for name, column in schema.columns.items()
@@ -465,9 +465,9 @@ def _joined(
         )
     joined = Columns()
     for name, column in columns.items():
-        both = [column, tested[name]]
-        if both[0].type != both[1].type:
-            both = [cells.texts(part) for part in both]
-        joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
+        below = tested[name]
+        if column.type != below.type:
+            column, below = cells.texts(column), cells.texts(below)
+        joined[name] = pa.chunked_array(column.chunks + below.chunks)
     joined[_SPLIT] = pa.chunked_array([["train"] * len(column) + ["test"] * rows])
     return joined
