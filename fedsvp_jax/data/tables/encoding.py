@@ -176,34 +176,28 @@ def _encode_category(
     """
     missing = cells.is_missing(values)
     codes = coded(values, column.values, source, ~(missing & of_model))
-    features = _category_features(column.values)[codes]
+    count = len(column.values)
+    other = [*column.values, OTHERS].index(OTHERS)  # `count` where none is
+    # `OTHERS` is also the mean of all other categories: where no training row had it,
+    # its own weight is untrained, and the model sees an average row.
+    of_category = np.eye(count, dtype=np.float32)
+    if other < count > 1:
+        of_category[other] = 1 / (count - 1)
+        of_category[other, other] = 1
+    features = of_category[codes]
     features[codes < 0] = np.nan
-    is_other = np.isin(codes, (-1, [*column.values, OTHERS].index(OTHERS)))
+    is_other = np.isin(codes, (-1, other))
     others = is_other & ~missing
-    if len(column.values) > 1 and _FEW_CELLS <= (~missing).sum() == others.sum():
+    if count > 1 and _FEW_CELLS <= (~missing).sum() == others.sum():
         named = ", ".join(map(repr, column.values[:3]))
         raise Misfit(
             f"{source} holds none of its categories ({named}, …) "
             f"{place(values, others)}",
             "write them as the schema does, or leave the column out (--drop_columns)",
         )
-    few = len(column.values) <= MAX_ATTRIBUTES
+    few = count <= MAX_ATTRIBUTES
     attribute = Column(codes, column.values, not column.from_data) if few else None
     return features, attribute, {"others": others, "missing": is_other & missing}
-
-
-def _category_features(values: Sequence[str]) -> np.ndarray:
-    """(k, k) float32: the features of each category.
-
-    They are one-hot. `OTHERS` is also the mean of all other categories: where no
-    training row had it, its own weight is untrained, and the model sees an average row.
-    """
-    table = np.eye(len(values), dtype=np.float32)
-    if OTHERS in values and len(values) > 1:
-        other = list(values).index(OTHERS)
-        table[other] = 1 / (len(values) - 1)
-        table[other, other] = 1
-    return table
 
 
 def numbers_of(
