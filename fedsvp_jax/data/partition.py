@@ -99,13 +99,12 @@ def paper(
     partition (the FedSDP authors' code), with a share of .05.
     """
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    counts = [max(1, round(share * len(members))) for members in classes]
     parts = []
     for client in range(num_clients):
         rng = generator(seed, Draw.ASSIGN, client)
         choices = [
-            rng.choice(members, count, replace=False)
-            for members, count in zip(classes, counts, strict=True)
+            rng.choice(members, max(1, round(share * len(members))), replace=False)
+            for members in classes
         ]
         parts.append(np.concatenate(choices))
     return parts
@@ -156,8 +155,8 @@ def dirichlet(
     """
     _check_clients(num_clients, len(labels) // min_examples, "full shares of examples")
     rng = generator(seed, Draw.ASSIGN)
-    classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    sizes = np.array([len(members) for members in classes])
+    values, sizes = np.unique(labels, return_counts=True)
+    classes = [np.flatnonzero(labels == value) for value in values]
     for _ in range(_MAX_DRAWS):
         shares = rng.dirichlet(np.full(num_clients, alpha), size=len(classes))
         ends = np.round(np.cumsum(shares, axis=1) * sizes[:, None]).astype(np.int64)
