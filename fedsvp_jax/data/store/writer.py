@@ -86,9 +86,9 @@ def _write(folder: Path, stream: StoreSource) -> None:
             "no client holds an example; a store needs at least one client"
         )
     names, digests, sizes = zip(*clients, strict=True)
-    if len(set(names)) < len(names):
-        (twice, _), *_ = collections.Counter(names).most_common(1)
-        raise ValueError(f"client {twice} comes twice; every name must be unique")
+    [(name, count)] = collections.Counter(names).most_common(1)
+    if count > 1:
+        raise ValueError(f"client {name} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
     sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
     arrays: Record = {
