@@ -24,8 +24,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(item) for item in value]
     if isinstance(value, np.float32):
-        return float(str(value)) if np.isfinite(value) else None
-    if isinstance(value, np.generic):
+        value = float(str(value))
+    elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
