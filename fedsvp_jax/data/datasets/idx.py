@@ -46,11 +46,6 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
         ) from error
 
 
-def _plain_or_gz(folder: Path, name: str) -> Path:
-    plain = folder / name
-    return plain if plain.is_file() else folder / f"{name}.gz"
-
-
 def load_idx(name: str, data_dir: Path) -> Dataset:
     """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
 
@@ -69,8 +64,10 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
     folder = folders.find_folder(data_dir, place["folders"], marker, data_set=name)
 
     def read(stem: str) -> Part:
-        image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
-        label_path = _plain_or_gz(folder, f"{stem}-{_LABELS}")
+        image_path, label_path = (
+            path if path.is_file() else path.with_name(f"{path.name}.gz")
+            for path in (folder / f"{stem}-{kind}" for kind in (_IMAGES, _LABELS))
+        )
         images = read_idx(image_path, num_axes=3)
         labels = read_idx(label_path, num_axes=1)
         if len(images) != len(labels):
