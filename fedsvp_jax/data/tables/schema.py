@@ -231,14 +231,12 @@ class Schema(Settings):
         parts = [f"the classes of {self.label}"] if self.classes_from_data else []
         if self.bounds_draws and self.unit not in ("row", self.bounds_unit):
             parts.append(f"the bounds, which hide one {self.bounds_unit} alone,")
-        return tuple(
-            parts
-            + [
-                f"the {kinds.get(column.type, 'bounds')} of {name}"
-                for name, column in self.columns.items()
-                if column.from_data
-            ]
-        )
+        parts += [
+            f"the {kinds.get(column.type, 'bounds')} of {name}"
+            for name, column in self.columns.items()
+            if column.from_data
+        ]
+        return tuple(parts)
 
 
 def as_read(schema: Schema, name: str) -> dict[str, str]:
@@ -410,7 +408,7 @@ def to_toml(
       head: comment lines at the top; a draft has some, and says where a fill lacks.
     """
     notes = notes or {}
-    lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
+    lines = [f"# {line}".rstrip() for line in head.splitlines()]
     lines.append(f"schema = {VERSION}")
     tables = [
         (section, section and f"[{section}]", written(schema, section))
