@@ -13,8 +13,7 @@ from fedsvp_jax.core.files import toml_beside
 
 ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
 WORDS = toml_beside(__file__, "words.toml")
-MISSING = tuple(WORDS["missing"])
-NO_VALUE = (*MISSING, *WORDS["infinite"])
+NO_VALUE = (*WORDS["missing"], *WORDS["infinite"])
 DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
 DATE_FORMS = ("yyyy-mm-dd", "dd/mm/yyyy", "mm/dd/yyyy")
 _PLAIN: dict[int, str | None] = {
