@@ -157,7 +157,15 @@ class Dataset:
         for name in ("train_writers", "train_persons"):
             if (values := getattr(self, name)) is not None:
                 self._set(name, self._as_integers(name, values, rows))
-        self._check_rows_per_person()
+        if self.rows_per_person is not None:
+            if self.train_persons is None:
+                raise self._error("rows_per_person needs train_persons")
+            largest = int(np.unique(self.train_persons, return_counts=True)[1].max())
+            if self.rows_per_person < largest:
+                raise self._error(
+                    f"rows_per_person must be at least {largest}, of one person, "
+                    f"got {self.rows_per_person}"
+                )
         test_rows = self.test_labels.shape
         if self._targets("train", rows) != self._targets("test", test_rows):
             raise self._error(
@@ -172,18 +180,6 @@ class Dataset:
                 raise self._error(
                     f"test column {key} must have the categories of column {key}"
                 )
-
-    def _check_rows_per_person(self) -> None:
-        if self.rows_per_person is None:
-            return
-        if self.train_persons is None:
-            raise self._error("rows_per_person needs train_persons")
-        largest = int(np.unique(self.train_persons, return_counts=True)[1].max())
-        if self.rows_per_person < largest:
-            raise self._error(
-                f"rows_per_person must be at least {largest}, of one person, "
-                f"got {self.rows_per_person}"
-            )
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
