@@ -153,7 +153,7 @@ class Division(NamedTuple):
         Raises:
           ValueError: as `of_client`.
         """
-        sizes, num_attributes = sizes.copy(), sizes.shape[1]
+        sizes = sizes.copy()
         sizes[list(self.curious), self.private] = 0
         train = _train_counts(sizes, self.train_fraction)
         if self.how == "by_position":  # the draw decides, but where all are of one
@@ -161,7 +161,7 @@ class Division(NamedTuple):
                 attributes = attributes_of(client)
                 chosen, _ = self.of_client(client, attributes)
                 train[client] = np.bincount(
-                    attributes[chosen], minlength=num_attributes
+                    attributes[chosen], minlength=sizes.shape[1]
                 )
         validation = sizes - train
         lacking = sizes.sum(1) < least_units(self.train_fraction)
