@@ -227,10 +227,10 @@ def _draft_column(
     few = len(oddities) <= _MOST_ODD and 2 * not_numbers.sum() <= len(numbers)
     if few and is_number.any():
         words = ", ".join(map(files.quoted, oddities))
-        proposal = _numeric(
+        numeric, note = _numeric(
             SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
         )
-        return proposal[0], f"{words}: a missing number? {proposal[1]}".rstrip()
+        return numeric, f"{words}: a missing number? {note}".rstrip()
     return _category(name, column, rest, source)
 
 
@@ -263,8 +263,7 @@ def _code(
         why = f"{files.quoted(example)}: a code, no number"
         if cells.num_distinct(column) > _FEW:
             return _LEFT_OUT, why
-        values, _ = _category(name, column, column, source)
-        return values, why
+        return _category(name, column, column, source)[0], why
     present = numbers[~np.isnan(numbers)]
     if len(numbers) <= _FEW or (np.rint(present) != present).any():
         return None
@@ -291,8 +290,7 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     )
     hint = next(hints, "")
     if not hint and _FEW < count < len(column):
-        texts = pc.unique(rest).to_pylist()
-        if all(map(_DIGIT_FIRST.match, texts)):
+        if all(map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist())):
             hint = "a number or a date? write it plainly"
     hint = hint and f"{files.quoted(example)}: {hint}"
     if count == len(column) > _FEW and len(rest) == count:
