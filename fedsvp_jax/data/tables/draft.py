@@ -289,9 +289,12 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
         if (match := re.fullmatch(form, example))
     )
     hint = next(hints, "")
-    if not hint and _FEW < count < len(column):
-        if all(map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist())):
-            hint = "a number or a date? write it plainly"
+    if (
+        not hint
+        and _FEW < count < len(column)
+        and all(map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist()))
+    ):
+        hint = "a number or a date? write it plainly"
     hint = hint and f"{files.quoted(example)}: {hint}"
     if count == len(column) > _FEW and len(rest) == count:
         why = "a value of its own in every row: an identifier?"
