@@ -58,11 +58,10 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
 
 def _stratified(shuffled: np.ndarray, ids: np.ndarray, train_fraction: float) -> Sides:
     """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
-    values, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
-    quota = _train_counts(sizes, train_fraction)
+    _, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     trains = np.zeros(len(shuffled), bool)
-    for code in range(len(values)):
-        trains[np.flatnonzero(codes == code)[: quota[code]]] = True
+    for code, quota in enumerate(_train_counts(sizes, train_fraction)):
+        trains[np.flatnonzero(codes == code)[:quota]] = True
     return shuffled[trains], shuffled[~trains]
 
 
