@@ -92,22 +92,23 @@ def _workbook(path: Path) -> Any:
                     "it has formulas without values; open it in a spreadsheet program "
                     "and save it there"
                 )
-    sheets = {}
+    tables = {}
     for part in openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets:
         part.reset_dimensions()  # which other programs write wrongly
         rows = (list(map(_cell, row)) for row in part.rows)
         filled = (row for row in rows if set(row) - {""})
         even = zip(*itertools.zip_longest(*filled, fillvalue=""), strict=True)
-        sheets[part.title] = pandas.DataFrame(even, dtype=object)
-    tables = [name for name, sheet in sheets.items() if len(sheet) > 1]
+        frame = pandas.DataFrame(even, dtype=object)
+        if len(frame) > 1:
+            tables[part.title] = frame
     if not tables:
         return {}
     if len(tables) > 1:
         raise ValueError(
             f"{len(tables)} sheets hold a table: {', '.join(tables)}; leave one in it"
         )
-    sheet = sheets[tables[0]]
-    table = sheet.iloc[1:].set_axis([str(name) for name in sheet.iloc[0]], axis=1)
+    [frame] = tables.values()
+    table = frame.iloc[1:].set_axis([str(name) for name in frame.iloc[0]], axis=1)
     nameless = [
         place
         for place, name in enumerate(table.columns)
