@@ -38,8 +38,8 @@ def load_adult(data_dir: Path) -> Dataset:
     from ..tables import encoding, literals, table_file
     from ..tables.schema import SchemaColumn
 
-    folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
-    path = folder / "adult.csv"
+    file = "adult.csv"
+    path = folders.find_folder(data_dir, ["adult"], file, data_set="adult") / file
     table = table_file.read_table(path)[0]
     expected = (*_FACTS["numbers"], *CATEGORIES, "income", "split")
     if missing := [name for name in expected if name not in table]:

@@ -34,8 +34,7 @@ def _read(path: Path, name: str) -> Part:
         )
     records = raw.reshape(-1, record)
     planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
-    numbers = records[:, label_bytes - 1]
-    labels = files.check_labels(numbers, place["num_classes"], path)
+    labels = files.check_labels(records[:, label_bytes - 1], place["num_classes"], path)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels
 
 
