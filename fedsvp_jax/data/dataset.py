@@ -206,9 +206,8 @@ class Dataset:
         self._set(name, labels)
 
     def _check_finite(self, values: np.ndarray, kind: str) -> None:
-        if values.dtype != np.float32:
-            return
-        if len(bad := np.argwhere(~np.isfinite(values))):
+        is_float = values.dtype == np.float32
+        if is_float and len(bad := np.argwhere(~np.isfinite(values))):
             raise self._error(
                 f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
                 f"first at index {bad[0].tolist()}); all of them must be finite"
