@@ -160,7 +160,7 @@ def _columns(
     lines = (line[0].decode() for line in _LINE.finditer(text, start))
     reader = csv.reader(lines, delimiter=divider)
     names = [re.sub(r"\s+", " ", literals.normal(name)) for name in next(reader, [])]
-    faults, numbers = _header_faults(names), [str(place) for place in range(len(names))]
+    faults, numbers = _header_faults(names), [*map(str, range(len(names)))]
     columns: list[cells.Cells] = []
     try:
         columns = pyarrow.csv.read_csv(
