@@ -121,7 +121,7 @@ def of_table(
     areas = [auc(chances[:, c], labels == c) for c in ranked]
     defined = [area for area in areas if area is not None]
     interval = mean_interval(areas, counts)
-    shares = counts[counts > 0] / len(labels)
+    shares = counts[present] / len(labels)
     guess = -float(np.sum(shares * np.log(shares)))
     log_loss = float(
         -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
