@@ -143,9 +143,7 @@ def of_table(
         "confusion": confusion.tolist(),
     }
     if len(present) == len(counts) == 2:
-        of_second = chances[:, 1], labels == 1
-        scores_of_rows["roc"] = _roc(*of_second)
-        scores_of_rows["calibration"] = _calibration(*of_second)
+        scores_of_rows |= _of_two_classes(chances[:, 1], labels == 1)
     if clients is not None:
         masks = {c: np.asarray(clients) == c for c in sorted({*clients} - {""})}
         scores_of_rows["by_client"] = {
@@ -155,28 +153,31 @@ def of_table(
     return scores_of_rows
 
 
-def _roc(scores: np.ndarray, positive: np.ndarray) -> dict[str, list[float]]:
-    """Shares of negative and of positive rows at or above each threshold."""
+def _of_two_classes(scores: np.ndarray, positive: np.ndarray) -> Record:
+    """The ROC curve and the calibration of the second class's probabilities.
+
+    The curve has the shares of negative and of positive rows at or above each
+    threshold; the calibration has bins of as many rows each, by rising probability:
+    their mean, rows and positive rows.
+    """
     from sklearn.metrics import roc_curve  # which takes a second to import
 
     false_alarms, recognised, _ = roc_curve(positive, scores)
     places = np.unique(
         np.linspace(0, len(recognised) - 1, _ROC_POINTS).round().astype(int)
     )
-    return {
-        "false_alarms": false_alarms[places].tolist(),
-        "recognised": recognised[places].tolist(),
-    }
-
-
-def _calibration(scores: np.ndarray, positive: np.ndarray) -> list[dict[str, float]]:
-    """Bins of as many rows each, by rising probability: mean, rows, positive rows."""
     bins = max(1, min(_BINS, len(scores) // _ROWS_OF_A_BIN))
-    return [
-        {
-            "chance": float(scores[rows].mean()),
-            "rows": len(rows),
-            "positive": int(positive[rows].sum()),
-        }
-        for rows in np.array_split(np.argsort(scores, kind="stable"), bins)
-    ]
+    return {
+        "roc": {
+            "false_alarms": false_alarms[places].tolist(),
+            "recognised": recognised[places].tolist(),
+        },
+        "calibration": [
+            {
+                "chance": float(scores[rows].mean()),
+                "rows": len(rows),
+                "positive": int(positive[rows].sum()),
+            }
+            for rows in np.array_split(np.argsort(scores, kind="stable"), bins)
+        ],
+    }
