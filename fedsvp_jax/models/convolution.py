@@ -43,18 +43,16 @@ def _conv_by_windows(x: Array, kernel: Array, stride: int) -> Array:
     padded = _pad(x, *border(kernel))
     _, height, width, _ = padded.shape
     tall, wide, _, features = kernel.shape
-    last_row = height - tall - (height - tall) % stride
-    last_column = width - wide - (width - wide) % stride
     columns = jnp.concatenate(
         [
-            lax.slice_in_dim(padded, v, v + last_column + 1, stride, axis=2)
+            lax.slice_in_dim(padded, v, v + width - wide + 1, stride, axis=2)
             for v in range(wide)
         ],
         axis=3,
     )
     windows = jnp.concatenate(
         [
-            lax.slice_in_dim(columns, u, u + last_row + 1, stride, axis=1)
+            lax.slice_in_dim(columns, u, u + height - tall + 1, stride, axis=1)
             for u in range(tall)
         ],
         axis=3,
