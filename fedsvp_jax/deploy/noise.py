@@ -112,7 +112,9 @@ def add_secret_noise(
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
-    origin = np.float64(np.concatenate(received, axis=None)) if config.clip.of_weights else 0.0
+    origin = 0.0
+    if config.clip.of_weights:
+        origin = np.concatenate(received, axis=None, dtype=np.float64)
     vector = origin + np.concatenate(clipped, axis=None)
     exact = config.clip.in_ball
     length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
