@@ -112,7 +112,7 @@ def add_secret_noise(
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
-    origin = 0.0
+    origin: np.ndarray | float = 0.0
     if config.clip.of_weights:
         origin = np.concatenate(received, axis=None, dtype=np.float64)
     vector = origin + np.concatenate(clipped, axis=None)
