@@ -246,20 +246,14 @@ def _image_gradient(matrix: np.ndarray, of_tiles: _Grid, turn: Array) -> Array:
 def _pixels(matrix: np.ndarray, of_tiles: Sequence[Array], axis: int) -> Array:
     """The transpose of `_along(B, bordered, axis)`: pixels in place of tiles."""
     parts, before = _combined(matrix, of_tiles), len(matrix) // 2 - 1
-    shifted = [
-        _shifted(part, -((place - before) // 2), axis)
-        for place, part in enumerate(parts)
-    ]
+    shifted = []
+    for place, part in enumerate(parts):
+        by, edges = (place - before) // 2, [(0, 0, 0)] * part.ndim
+        edges[axis] = (by, -by, 0)
+        shifted.append(lax.pad(part, jnp.zeros((), part.dtype), edges))
     odd = before % 2
     pair = [reduce(operator.add, shifted[start::2]) for start in (odd, 1 - odd)]
     return lax.collapse(jnp.stack(pair, axis=axis + 1), axis, axis + 2)
-
-
-def _shifted(x: Array, by: int, axis: int) -> Array:
-    """out[i] = x[i + by] along `axis`, out of range 0."""
-    edges = [(0, 0, 0)] * x.ndim
-    edges[axis] = (-by, by, 0)
-    return lax.pad(x, jnp.zeros((), x.dtype), edges)
 
 
 def _interleaved(grid: _Grid) -> Array:
