@@ -46,8 +46,8 @@ def aligned(rows: Sequence[Row]) -> str:
             min_width=None if _terminal() else narrowest,
             overflow="fold",
         )
-    for cells in body:
-        grid.add_row(*map(text.Text, cells))
+    for row in body:
+        grid.add_row(*map(text.Text, row))
     file = io.StringIO()
     width = _terminal() or max(_WIDTH, needed)
     console.Console(file=file, width=width).print(grid)
