@@ -12,14 +12,14 @@ class Component(NamedTuple):
     """An object or a function of an engine.
 
     Attributes:
-      name: of its class; "" where it is not understood.
       source: its path.
       values: its attributes, private ones too.
+      name: of its class; "" where it is not understood.
     """
 
-    name: str
     source: str
     values: Mapping[str, Any]
+    name: str = ""
 
     def number(self, name: str, **bounds: float) -> float:
         """A value that must be a number.
@@ -81,7 +81,7 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
         if name not in ("__init__", "__replace__")  # which a decorator may make
     )
     name = kind.__qualname__ if path in classes and not replaced else ""
-    return Component(name, path, {key.lstrip("_"): values[key] for key in values})
+    return Component(path, {key.lstrip("_"): values[key] for key in values}, name)
 
 
 def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:

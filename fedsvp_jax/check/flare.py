@@ -126,7 +126,7 @@ def _sparse_vector(
             f"{source}: give the model's size by --parameters, in Python parameters="
         )
     defaults = _KNOWN["sparse_vector"]
-    settings = Component("", source, {**defaults, **args})
+    settings = Component(source, {**defaults, **args})
     epsilon, gamma, fraction, variance = (
         settings.number(name, above=0) for name in defaults
     )

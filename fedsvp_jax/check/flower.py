@@ -59,7 +59,7 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
     Raises:
       ValueError: C, ε or δ out of its range.
     """
-    settings = Component("", source, values)
+    settings = Component(source, values)
     clip = settings.number("clipping_norm", above=0)
     sensitivity = settings.number("sensitivity", at_least=0)
     epsilon = settings.number("epsilon", above=0)
@@ -96,7 +96,7 @@ def _central(
         why = "no client clips: fixedclipping_mod is not in mods"
         return nothing(server.source, text, why)
     share = Component(
-        "", "live", {"largest_weight": 1 / clients if weight is None else weight}
+        "live", {"largest_weight": 1 / clients if weight is None else weight}
     ).number(
         "largest_weight",
         at_least=1 / clients,  # one of n weights is that large

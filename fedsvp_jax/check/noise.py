@@ -45,7 +45,7 @@ class Stated:
     population_size: int | None = None
 
     def __post_init__(self) -> None:
-        claim = Component("", "a stated claim", vars(self))
+        claim = Component("a stated claim", vars(self))
         claim.number("epsilon", at_least=0)
         claim.number("delta", at_least=0, below=1)
         if self.population_size is not None:
@@ -151,9 +151,9 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     """
     scopes = {"an upload": 1}
     if rounds is not None:
-        scopes[f"{rounds} rounds"] = Component(
-            "", noise.source, {"rounds": rounds}
-        ).count("rounds")
+        scopes[f"{rounds} rounds"] = Component(noise.source, {"rounds": rounds}).count(
+            "rounds"
+        )
     method = "exact" if noise.rate == 1 else "pld"
     if noise.pure is not None:
         method, delta = "basic", 0.0
@@ -258,7 +258,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     uploads = (
         1
         if rounds is None
-        else Component("", noise.source, {"rounds": rounds}).count("rounds")
+        else Component(noise.source, {"rounds": rounds}).count("rounds")
     )
     if stated.per == "upload":
         uploads = 1

@@ -43,7 +43,7 @@ def live(
                 *lines,
             )
         ]
-    epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
+    epochs = Component("live", {"epochs": epochs}).number("epochs", above=0)
     steps = math.ceil(epochs * len(loader))
     rate = sampler.number("sample_rate", above=0, at_most=1)
     flaws: tuple[str, ...] = (_PLANNED,)

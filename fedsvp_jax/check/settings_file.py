@@ -45,7 +45,7 @@ def read(path: pathlib.Path) -> list[Noise]:
             raise ValueError(
                 f"{path}: {name} must be {' or '.join(allowed)}, got {words[name]!r}"
             )
-    settings = Component("", path.name, {"sampling_rate": 1.0, "steps": 1} | content)
+    settings = Component(path.name, {"sampling_rate": 1.0, "steps": 1} | content)
     std, clip = (settings.number(name, above=0) for name in ("std", "clip"))
     rate = settings.number("sampling_rate", above=0, at_most=1)
     laplace, by_client = words["noise"] == "laplace", words["added_by"] == "client"

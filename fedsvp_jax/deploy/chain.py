@@ -123,7 +123,7 @@ def new_entry(
     }
     content["signature"] = key.sign(_canonical(content))
     line = _canonical(content)
-    return _of(content, hashlib.sha256(line).hexdigest()), line + b"\n"
+    return _of(content, line), line + b"\n"
 
 
 def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
@@ -187,10 +187,11 @@ def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
         return "does not follow the one before it"
     if (saved["kind"] == "begin") != (before is None):
         return "begins a second log"
-    return _of(saved, hashlib.sha256(line).hexdigest())
+    return _of(saved, line)
 
 
-def _of(content: Mapping[str, Any], digest: str) -> Entry:
+def _of(content: Mapping[str, Any], line: bytes) -> Entry:
+    digest = hashlib.sha256(line).hexdigest()
     return Entry._make([*(content[name] for name in _FIELDS), digest])
 
 

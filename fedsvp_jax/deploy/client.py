@@ -27,7 +27,7 @@ from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
 
 from .answer import Trained, begin_round, end_round, result_of
-from .noise import SECRET, Arrays, Randomness, Seeded
+from .noise import SECRET, Arrays, Randomness
 from .policy import Policy
 from .refusal import Refused
 from .site import Site, fingerprint
@@ -254,11 +254,10 @@ class Client:
     def _request(self, received: Arrays, round_num: int) -> Any:
         """The arguments of the compiled work."""
         randomness = self.site.randomness
-        number = randomness.client_id if isinstance(randomness, Seeded) else 0
         return (
             *self._divided(received),
             randomness.training_key(round_num),
-            jnp.int32(number),
+            jnp.int32(randomness.client_id),
             jnp.int32(round_num - 1),
         )
 

@@ -38,6 +38,7 @@ class Secret:
     """Entropy of the operating system, never written down."""
 
     words: Words = system_words  # another source is for tests
+    client_id: ClassVar[int] = 0  # which decides nothing
 
     @property
     def hides(self) -> bool:
@@ -111,8 +112,10 @@ def add_secret_noise(
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
-    origin = np.float64(_flatten(received)) if config.clip.of_weights else 0.0
-    vector = origin + _flatten(clipped)
+    origin: np.ndarray | float = 0.0
+    if config.clip.of_weights:
+        origin = np.concatenate(received, axis=None, dtype=np.float64)
+    vector = origin + np.concatenate(clipped, axis=None)
     exact = config.clip.in_ball
     length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
     if config.clip.granted:
@@ -141,7 +144,7 @@ def whole_numbers(
         return [
             np.rint(np.float64(leaf) / step).astype(np.int64) for leaf in update
         ], step
-    vector = _flatten(update)
+    vector = np.concatenate(update, axis=None)
     distance = 0.0 if grid.apart is None else float(grid.apart(jnp.float32(1)))
     norm = float(grid.norm)
     numbers = on_grid(vector, step, norm=norm, distance=distance, words=words)
@@ -177,7 +180,3 @@ def _add_noise(numbers: np.ndarray, variance: Fraction, words: Words) -> None:
 def _reshape(vector: np.ndarray, like: Arrays) -> list[np.ndarray]:
     parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
     return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
-
-
-def _flatten(arrays: Arrays) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in arrays])

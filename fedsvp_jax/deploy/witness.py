@@ -101,12 +101,9 @@ class Witness:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        number = os.open(self._key.path, os.O_RDWR)  # for NFS, whose locks are so
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX)
+        with self._key.path.open("r+b") as file:  # for NFS, which locks what is written
+            fcntl.flock(file, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(number)
 
 
 def seen_file(folder: pathlib.Path, name: str) -> pathlib.Path:

@@ -43,18 +43,16 @@ def _conv_by_windows(x: Array, kernel: Array, stride: int) -> Array:
     padded = _pad(x, *border(kernel))
     _, height, width, _ = padded.shape
     tall, wide, _, features = kernel.shape
-    last_row = height - tall - (height - tall) % stride
-    last_column = width - wide - (width - wide) % stride
     columns = jnp.concatenate(
         [
-            lax.slice_in_dim(padded, v, v + last_column + 1, stride, axis=2)
+            lax.slice_in_dim(padded, v, v + width - wide + 1, stride, axis=2)
             for v in range(wide)
         ],
         axis=3,
     )
     windows = jnp.concatenate(
         [
-            lax.slice_in_dim(columns, u, u + last_row + 1, stride, axis=1)
+            lax.slice_in_dim(columns, u, u + height - tall + 1, stride, axis=1)
             for u in range(tall)
         ],
         axis=3,
@@ -82,15 +80,9 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         rows = jnp.concatenate(
             [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
         )
-        partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1).reshape(
-            *rows.shape[:3], tall, features
-        )
-        y = _overlap_sum(
-            [partial_sums[:, :, :, u] for u in range(tall)],
-            [u - top for u in range(tall)],
-            length=height,
-            axis=1,
-        )
+        partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1)
+        shifts = [u - top for u in range(tall)]
+        y = _overlap_sum(partial_sums, shifts, length=height, axis=1)
         return y, (rows, kernel)
 
     def backward(
@@ -104,15 +96,9 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         )
         kernel_gradient = weight_gradient(rows, shifted)
         kernel_gradient = kernel_gradient.reshape(wide, channels, tall, features)
-        partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1).reshape(
-            *rows.shape[:3], wide, channels
-        )
-        x_gradient = _overlap_sum(
-            [partial_sums[:, :, :, v] for v in range(wide)],
-            [left - v for v in range(wide)],
-            length=rows.shape[2],
-            axis=2,
-        )
+        partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1)
+        shifts = [left - v for v in range(wide)]
+        x_gradient = _overlap_sum(partial_sums, shifts, length=rows.shape[2], axis=2)
         return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)
 
     convolve = jax.custom_vjp(lambda x, kernel: forward(x, kernel)[0])
@@ -127,14 +113,17 @@ def _rows_matrix(kernel: Array) -> Array:
 
 
 def _overlap_sum(
-    parts: Sequence[Array], shifts: Sequence[int], *, length: int, axis: int
+    partial_sums: Array, shifts: Sequence[int], *, length: int, axis: int
 ) -> Array:
     """out[i] = sum_p parts[p][i + shifts[p]] along `axis`, out of range counting 0.
 
+    The parts stand side by side in the last axis of `partial_sums`, of four.
     The result is cut where a part starts or ends, so that each piece is a plain sum of
     slices. A sum of padded arrays takes XLA:CPU three times as long.
     """
-    size = parts[0].shape[axis]
+    by_part = partial_sums.reshape(*partial_sums.shape[:3], len(shifts), -1)
+    parts = [by_part[:, :, :, place] for place in range(len(shifts))]
+    size = by_part.shape[axis]
     ends = {0, length}
     for shift in shifts:
         ends |= {min(max(end, 0), length) for end in (-shift, size - shift)}

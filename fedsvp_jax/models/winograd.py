@@ -102,7 +102,7 @@ def _convolved(x: Array, kernel: Array) -> Array:
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
-    return y.reshape(-1, *y.shape[2:])[: len(x)]
+    return lax.collapse(y, 0, 2)[: len(x)]
 
 
 def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
@@ -129,7 +129,7 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
     of_kernel = _transform(matrices.g.T, of_weights)
-    of_x = of_x.reshape(-1, *of_x.shape[2:])[: len(x)]
+    of_x = lax.collapse(of_x, 0, 2)[: len(x)]
     return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 
 
@@ -210,8 +210,7 @@ def _by_itself(function: Callable[[], _Arrays], turn: Array) -> _Arrays:
     """
 
     def never() -> _Arrays:
-        shapes = jax.eval_shape(function)
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.tree.map(jnp.zeros_like, jax.eval_shape(function))
 
     return lax.cond(turn >= 0, function, never)
 
@@ -247,22 +246,14 @@ def _image_gradient(matrix: np.ndarray, of_tiles: _Grid, turn: Array) -> Array:
 def _pixels(matrix: np.ndarray, of_tiles: Sequence[Array], axis: int) -> Array:
     """The transpose of `_along(B, bordered, axis)`: pixels in place of tiles."""
     parts, before = _combined(matrix, of_tiles), len(matrix) // 2 - 1
-    shifted = [
-        _shifted(part, -((place - before) // 2), axis)
-        for place, part in enumerate(parts)
-    ]
+    shifted = []
+    for place, part in enumerate(parts):
+        by, edges = (place - before) // 2, [(0, 0, 0)] * part.ndim
+        edges[axis] = (by, -by, 0)
+        shifted.append(lax.pad(part, jnp.zeros((), part.dtype), edges))
     odd = before % 2
     pair = [reduce(operator.add, shifted[start::2]) for start in (odd, 1 - odd)]
-    shape = list(parts[0].shape)
-    shape[axis] *= 2
-    return jnp.stack(pair, axis=axis + 1).reshape(shape)
-
-
-def _shifted(x: Array, by: int, axis: int) -> Array:
-    """out[i] = x[i + by] along `axis`, out of range 0."""
-    edges = [(0, 0, 0)] * x.ndim
-    edges[axis] = (-by, by, 0)
-    return lax.pad(x, jnp.zeros((), x.dtype), edges)
+    return lax.collapse(jnp.stack(pair, axis=axis + 1), axis, axis + 2)
 
 
 def _interleaved(grid: _Grid) -> Array:

@@ -123,5 +123,4 @@ def client_table(run: read.RunFiles) -> list[Record]:
 
 
 def _mean(rows: Sequence[Record], name: str) -> float | None:
-    mean, _ = tables.mean_std(tables.present(rows, name))
-    return mean
+    return tables.mean_std(tables.present(rows, name))[0]

@@ -142,11 +142,11 @@ def _grid(
         }
         for record in records
     ]
-    rows, shared = text_table.without_shared(texts)
+    rows, shared = text_table.factored(texts, numbered=False)
     numeric = {
         name
         for name in (rows or [{}])[0]
         if all(row[name][:1] in "–-0123456789" for row in rows)
         and all(len(row[name]) < text_table.LONG for row in rows)
     }
-    return rows, numeric, shared
+    return rows, numeric, "".join(shared)

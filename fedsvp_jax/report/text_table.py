@@ -46,8 +46,8 @@ def aligned(rows: Sequence[Row]) -> str:
             min_width=None if _terminal() else narrowest,
             overflow="fold",
         )
-    for cells in body:
-        grid.add_row(*map(text.Text, cells))
+    for row in body:
+        grid.add_row(*map(text.Text, row))
     file = io.StringIO()
     width = _terminal() or max(_WIDTH, needed)
     console.Console(file=file, width=width).print(grid)
@@ -60,41 +60,36 @@ def _unbroken(cell: str) -> int:
     return max(map(len, [cell] if is_number else cell.split()), default=1)
 
 
-def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
-    """The rows without long cells that all of them share, and a sentence of these.
+def factored(
+    rows: Sequence[Row], *, numbered: bool = True
+) -> tuple[Sequence[Row], list[str]]:
+    """The rows without long cells that all of them share, and notes of these.
 
     A dash counts as equal to any other text of its column. Columns of dashes alone are
     left out too.
+
+    Args:
+      numbered: other long cells that repeat become numbers, with notes of their own.
     """
-    if not rows:
-        return rows, ""
-    texts = {name: {row[name] for row in rows} - {"–"} for name in [*rows[0]][1:]}
-    shared = {
-        name: "".join(values)
-        for name, values in texts.items()
-        if not values
-        or (len(values) < 2 and len(rows) > 1 and len("".join(values)) > LONG)
-    }
-    remaining = [{k: v for k, v in row.items() if k not in shared} for row in rows]
-    sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
-    return remaining, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
-
-
-def factored(rows: Sequence[Row]) -> tuple[Sequence[Row], list[str]]:
-    """The rows with numbers in place of long cells that repeat, and notes of these."""
-    rows, shared = without_shared(rows)
-    notes: dict[tuple[str, str], str] = {}
-    for name in [*rows[0]][1:]:
+    shared: dict[str, str] = {}
+    marks: dict[tuple[str, str], str] = {}
+    for name in [*(rows or [{}])[0]][1:]:
         texts = [row[name] for row in rows]
-        if len({*texts}) < max(2, len(texts)):
+        values = {*texts} - {"–"}
+        joined = "".join(values)
+        if not values or (len(values) == 1 < len(rows) and len(joined) > LONG):
+            shared[name] = joined
+        elif numbered and len({*texts}) < max(2, len(texts)):
             for text in filter(lambda text: len(text) > LONG, texts):
-                notes.setdefault((name, text), f"[{len(notes) + 1}]")
-    numbered = [
-        {name: notes.get((name, text), text) for name, text in row.items()}
+                marks.setdefault((name, text), f"[{len(marks) + 1}]")
+    sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
+    notes = [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
+    notes += [f"{mark} {name}: {text}." for (name, text), mark in marks.items()]
+    remaining = [
+        {k: marks.get((k, text), text) for k, text in row.items() if k not in shared}
         for row in rows
     ]
-    lines = [f"{mark} {name}: {text}." for (name, text), mark in notes.items()]
-    return numbered, [*filter(None, [shared]), *lines]
+    return remaining, notes
 
 
 def render(rows: Sequence[Row]) -> str:
