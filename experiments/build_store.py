@@ -46,8 +46,7 @@ command.define_settings(
         if field.name not in _SETTINGS
     ]
 )
-for define in command.flags_of("build_store"):
-    define()
+command.define("build_store")
 
 
 def main(_: list[str]) -> None:

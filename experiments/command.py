@@ -4,14 +4,13 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
-import functools
 import os
 import pathlib
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -32,17 +31,14 @@ _DEFINERS: dict[type, Callable[..., Any]] = {
     str: flags.DEFINE_string,
 }
 _FLAGS = toml_beside(__file__, "flags.toml")
+flags.disclaim_key_flags()  # whoever calls `define` has the flags, as --help shows
 
 
-def flags_of(command: str) -> Iterator[Callable[[], Any]]:
-    """The definitions of the flags that flags.toml lists for a command.
-
-    Whoever calls one is the module whose flag it is, as --help shows it.
-    """
-    for name, flag in _FLAGS[command].items():
-        arguments = {"default": None} | flag
-        define = getattr(flags, f"DEFINE_{arguments.pop('type')}")
-        yield functools.partial(define, name, **arguments)
+def define(command: str, listed: Record = _FLAGS, **fields: Any) -> None:
+    """Defines the flags that are listed for a command, by default in flags.toml."""
+    for name, flag in listed[command].items():
+        arguments = {"default": None} | flag | fields
+        getattr(flags, f"DEFINE_{arguments.pop('type')}")(name, **arguments)
 
 
 def define_settings(*, without: Sequence[str] = ()) -> None:
@@ -51,7 +47,7 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
     The file of --plugin is imported before, and its settings are flags too.
     """
     config_file.define()
-    flags.DEFINE_string("plugin", None, plugin.HELP)
+    flags.DEFINE_string("plugin", None, plugin.HELP, module_name=__name__)
     try:
         if path := config_file.early_value(sys.argv, "plugin"):
             plugin.load(path)
@@ -63,9 +59,8 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        define = _DEFINERS[kind(field)]
         group = manual.group(field.name)
-        define(field.name, field.default, text, module_name=group)
+        _DEFINERS[kind(field)](field.name, field.default, text, module_name=group)
 
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ResolvedConfig:
@@ -91,8 +86,7 @@ def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> N
 
 def define_output() -> None:
     """Defines the flags that say where files go."""
-    for define in flags_of("output"):
-        define()
+    define("output", module_name=__name__)
     flags.register_validator(
         "output_dir",
         lambda folder: folder is not None or getattr(flags.FLAGS, "dry_run", False),
@@ -105,8 +99,7 @@ def define_running() -> None:
 
     None of them changes what is computed.
     """
-    for define in flags_of("running"):
-        define()
+    define("running", module_name=__name__)
 
 
 def placement(values: flags.FlagValues, **fields: int) -> Any:

@@ -21,8 +21,7 @@ from absl import flags
 
 from . import command, printed
 
-for define in command.flags_of("merge"):
-    define()
+command.define("merge")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -61,8 +61,7 @@ from fedsvp_jax.run import sweep
 
 from . import command, flag_values, goal, messages
 
-for define in command.flags_of("plan"):
-    define()
+command.define("plan")
 _LABELS = {
     "nobody": "server sees each upload",
     "secure_aggregation": "secure aggregation",

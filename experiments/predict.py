@@ -34,8 +34,7 @@ from absl import flags
 
 from . import command, messages
 
-for define in command.flags_of("predict"):
-    define()
+command.define("predict")
 _NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
 
 

@@ -42,8 +42,7 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name: those of a published "
     "table (`fedsvp presets` lists them).",
 )
-for define in command.flags_of("sweep"):
-    define()
+command.define("sweep")
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -54,8 +54,7 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name; `fedsvp presets` has "
     "a line for each.",
 )
-for define in command.flags_of("train"):
-    define()
+command.define("train")
 flags.DEFINE_enum(
     "goal",
     None,

@@ -42,10 +42,7 @@ flags.DEFINE_string(
     "them the settings.",
 )
 for attack, module in ATTACKS.items():
-    for flag, fields in SETTINGS[attack]["flags"].items():
-        is_list = isinstance(fields["default"], list)
-        define = flags.DEFINE_list if is_list else flags.DEFINE_integer
-        define(flag, **fields, module_name=module.__name__)
+    command.define("flags", SETTINGS[attack], module_name=module.__name__)
 
 
 def main(_: list[str]) -> None:
@@ -63,7 +60,7 @@ def main(_: list[str]) -> None:
     names = ("attack", "run", *settings["flags"])
     chosen = {name: values[name].value for name in names}
     folder = RunFolder(values.output_dir)
-    folder.start(environment() | chosen | {**work.settings}, resume=values.resume)
+    folder.start(environment() | chosen | work.settings, resume=values.resume)
     finished = {
         name: finished_or_made(folder, name, make)
         for name, make in progress_bar(
