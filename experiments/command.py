@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
-from fedsvp_jax.core.files import Record, toml_beside
+from fedsvp_jax.core.files import AnyPath, Record, toml_beside
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import plugin, stopping
@@ -231,17 +231,17 @@ def write_report(values: flags.FlagValues) -> None:
             print(f"no report.html: {error}")
 
 
-def print_folder(values: flags.FlagValues) -> None:
-    """Prints the paths of all files in --output_dir."""
-    paths = sorted(pathlib.Path(values.output_dir).iterdir())
-    print_files(path for path in paths if path.is_file())
+def print_folder(folder: AnyPath) -> None:
+    """Prints the paths of all files in a folder, whose names have endings."""
+    paths = sorted(pathlib.Path(folder).iterdir())
+    print_files(path for path in paths if path.suffix)
 
 
-def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:
+def print_files(paths: Iterable[AnyPath]) -> None:
     """Prints the paths of what was written, one per line."""
     print("files:")
     for path in paths:
-        print(f"  {os.fspath(path)}")
+        print(f"  {path}")
 
 
 def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:

@@ -63,7 +63,7 @@ def _propose(words: list[str], values: Any) -> None:
     folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
     print(messages.filled("site.txt", policy=policy))
-    command.print_files(sorted(folder.iterdir()))
+    command.print_folder(folder)
 
 
 def _client(values: Any) -> Any:

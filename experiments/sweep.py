@@ -123,7 +123,7 @@ def main(_: list[str]) -> None:
     )
     printed.sweep_tables(values.output_dir)
     command.write_report(values)
-    command.print_folder(values)
+    command.print_folder(values.output_dir)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def main(_: list[str]) -> None:
         folder.path / "results.json",
         {"attack": values.attack} | results | {"provenance": stamp},
     )
-    command.print_files(path for path in sorted(folder.path.iterdir()) if path.suffix)
+    command.print_folder(folder.path)
 
 
 def manual() -> str:
