@@ -199,7 +199,7 @@ def main(arguments: Sequence[str]) -> None:
     sizes = goal.training_sizes(data, values.num_clients, True)
     plans = [
         _planned(synthetic(schema, data, values.seed, area), epsilons, len(sizes))
-        for area in sorted({min(areas), max(areas)})
+        for area in areas
     ]
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts) | {
