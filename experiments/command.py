@@ -41,7 +41,7 @@ def define(command: str, listed: Record = _FLAGS, **fields: Any) -> None:
         getattr(flags, f"DEFINE_{arguments.pop('type')}")(name, **arguments)
 
 
-def define_settings(*, without: Sequence[str] = ()) -> None:
+def define_settings(*, without: Collection[str] = ()) -> None:
     """One flag for each setting that is not in `without`, by theme; and --config.
 
     The file of --plugin is imported before, and its settings are flags too.
