@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -46,7 +46,7 @@ def define_settings(*, without: Collection[str] = ()) -> None:
 
     The file of --plugin is imported before, and its settings are flags too.
     """
-    config_file.define()
+    define("settings", module_name=config_file.__name__)
     flags.DEFINE_string("plugin", None, plugin.HELP, module_name=__name__)
     try:
         if path := config_file.early_value(sys.argv, "plugin"):

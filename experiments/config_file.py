@@ -14,16 +14,6 @@ from fedsvp_jax.run import plugin
 _TOTAL = {"total_epsilon": "total_epsilons"}
 
 
-def define() -> None:
-    """Defines --config."""
-    flags.DEFINE_string(
-        "config",
-        None,
-        "The config.json of a run or a sweep, whose settings are taken. Flags of the "
-        "command line win. (--flagfile takes a file of lines --name=value.)",
-    )
-
-
 def parse(
     values: flags.FlagValues, arguments: Sequence[str], faults: list[str]
 ) -> list[str]:

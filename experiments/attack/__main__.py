@@ -33,14 +33,7 @@ ATTACKS = {
 command.define_settings()
 command.define_output()
 flags.DEFINE_enum("attack", "audit", list(ATTACKS), "The attack to run.")
-flags.DEFINE_string(
-    "run",
-    None,
-    "Folder of a run whose model membership attacks, with its settings and its data; "
-    "for a sweep's cell, of `fedsvp train --config=SWEEP/config.json` with its values. "
-    "Other attacks train federations of their own: --config=RUN/config.json gives "
-    "them the settings.",
-)
+command.define("attack")
 for attack, module in ATTACKS.items():
     command.define("flags", SETTINGS[attack], module_name=module.__name__)
 
