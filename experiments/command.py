@@ -24,12 +24,7 @@ from fedsvp_jax.run.options import Options
 
 from . import config_file, manual, messages
 
-_DEFINERS: dict[type, Callable[..., Any]] = {
-    bool: flags.DEFINE_bool,
-    int: flags.DEFINE_integer,
-    float: flags.DEFINE_float,
-    str: flags.DEFINE_string,
-}
+_TYPES = {bool: "bool", int: "integer", float: "float", str: "string"}  # absl's names
 _FLAGS = toml_beside(__file__, "flags.toml")
 flags.disclaim_key_flags()  # whoever calls `define` has the flags, as --help shows
 
@@ -60,7 +55,9 @@ def define_settings(*, without: Collection[str] = ()) -> None:
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
         group = manual.group(field.name)
-        _DEFINERS[kind(field)](field.name, field.default, text, module_name=group)
+        getattr(flags, f"DEFINE_{_TYPES[kind(field)]}")(
+            field.name, field.default, text, module_name=group
+        )
 
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ResolvedConfig:
