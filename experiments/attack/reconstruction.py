@@ -110,11 +110,6 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
                 ("real images of other classes", ~held_out),
             )
         }
-        results: Record = {
-            "classifier_accuracy": np.mean(judge()(test)[1] == dataset.test_labels),
-            "references": references,
-            "mechanisms": [*rows.values()],
-        }
         printed.print_rows(
             "attack_reconstruction.txt",
             [
@@ -123,7 +118,11 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             ],
             before=rows.get("none"),
         )
-        return results
+        return {
+            "classifier_accuracy": np.mean(judge()(test)[1] == dataset.test_labels),
+            "references": references,
+            "mechanisms": [*rows.values()],
+        }
 
     return Work(
         dataset,
