@@ -164,7 +164,7 @@ def run(
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
     messages.print_what_can_be_printed()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stopping.SIGNALS:
         signal.signal(number, stopping.stop_at_once)
 
     def guarded(arguments: list[str]) -> None:
