@@ -104,8 +104,8 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
         held_out = dataset.test_labels == private
         references = {
-            name: examiner()(evenly(test[shown], values.num_images))._asdict()
-            for name, shown in (
+            name: examiner()(evenly(test[mask], values.num_images))._asdict()
+            for name, mask in (
                 ("real images held out", held_out),
                 ("real images of other classes", ~held_out),
             )
