@@ -28,7 +28,7 @@ from fedsvp_jax.data.source_settings import TableSettings
 
 from . import command
 
-_SETTINGS = (
+_SETTINGS = {
     "dataset",
     "data_dir",
     "partition",
@@ -38,16 +38,10 @@ _SETTINGS = (
     "shards_per_client",
     "seed",
     *(field.name for field in dataclasses.fields(TableSettings)),
-)
-command.define_settings(
-    without=[
-        field.name
-        for field in dataclasses.fields(ExperimentConfig)
-        if field.name not in _SETTINGS
-    ]
-)
-for define in command.flags_of("build_store"):
-    define()
+}
+every = {field.name for field in dataclasses.fields(ExperimentConfig)}
+command.define_settings(without=every - _SETTINGS)
+command.define("build_store")
 
 
 def main(_: list[str]) -> None:

@@ -27,8 +27,7 @@ from absl import flags
 
 from . import command
 
-for define in command.flags_of("check"):
-    define()
+command.define("check")
 
 
 def main(arguments: list[str]) -> None:

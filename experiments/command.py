@@ -4,20 +4,19 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
-import functools
 import os
 import pathlib
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
-from fedsvp_jax.core.files import Record, toml_beside
+from fedsvp_jax.core.files import AnyPath, Record, toml_beside
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import plugin, stopping
@@ -25,33 +24,25 @@ from fedsvp_jax.run.options import Options
 
 from . import config_file, manual, messages
 
-_DEFINERS: dict[type, Callable[..., Any]] = {
-    bool: flags.DEFINE_bool,
-    int: flags.DEFINE_integer,
-    float: flags.DEFINE_float,
-    str: flags.DEFINE_string,
-}
+_TYPES = {bool: "bool", int: "integer", float: "float", str: "string"}  # absl's names
 _FLAGS = toml_beside(__file__, "flags.toml")
+flags.disclaim_key_flags()  # whoever calls `define` has the flags, as --help shows
 
 
-def flags_of(command: str) -> Iterator[Callable[[], Any]]:
-    """The definitions of the flags that flags.toml lists for a command.
-
-    Whoever calls one is the module whose flag it is, as --help shows it.
-    """
-    for name, flag in _FLAGS[command].items():
-        arguments = {"default": None} | flag
-        define = getattr(flags, f"DEFINE_{arguments.pop('type')}")
-        yield functools.partial(define, name, **arguments)
+def define(command: str, listed: Record = _FLAGS, **fields: Any) -> None:
+    """Defines the flags that are listed for a command, by default in flags.toml."""
+    for name, flag in listed[command].items():
+        arguments = {"default": None} | flag | fields
+        getattr(flags, f"DEFINE_{arguments.pop('type')}")(name, **arguments)
 
 
-def define_settings(*, without: Sequence[str] = ()) -> None:
+def define_settings(*, without: Collection[str] = ()) -> None:
     """One flag for each setting that is not in `without`, by theme; and --config.
 
     The file of --plugin is imported before, and its settings are flags too.
     """
-    config_file.define()
-    flags.DEFINE_string("plugin", None, plugin.HELP)
+    define("settings", module_name=config_file.__name__)
+    flags.DEFINE_string("plugin", None, plugin.HELP, module_name=__name__)
     try:
         if path := config_file.early_value(sys.argv, "plugin"):
             plugin.load(path)
@@ -63,9 +54,10 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        define = _DEFINERS[kind(field)]
         group = manual.group(field.name)
-        define(field.name, field.default, text, module_name=group)
+        getattr(flags, f"DEFINE_{_TYPES[kind(field)]}")(
+            field.name, field.default, text, module_name=group
+        )
 
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ResolvedConfig:
@@ -91,8 +83,7 @@ def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> N
 
 def define_output() -> None:
     """Defines the flags that say where files go."""
-    for define in flags_of("output"):
-        define()
+    define("output", module_name=__name__)
     flags.register_validator(
         "output_dir",
         lambda folder: folder is not None or getattr(flags.FLAGS, "dry_run", False),
@@ -105,8 +96,7 @@ def define_running() -> None:
 
     None of them changes what is computed.
     """
-    for define in flags_of("running"):
-        define()
+    define("running", module_name=__name__)
 
 
 def placement(values: flags.FlagValues, **fields: int) -> Any:
@@ -174,7 +164,7 @@ def run(
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
     messages.print_what_can_be_printed()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stopping.SIGNALS:
         signal.signal(number, stopping.stop_at_once)
 
     def guarded(arguments: list[str]) -> None:
@@ -238,17 +228,17 @@ def write_report(values: flags.FlagValues) -> None:
             print(f"no report.html: {error}")
 
 
-def print_folder(values: flags.FlagValues) -> None:
-    """Prints the paths of all files in --output_dir."""
-    paths = sorted(pathlib.Path(values.output_dir).iterdir())
-    print_files(path for path in paths if path.is_file())
+def print_folder(folder: AnyPath) -> None:
+    """Prints the paths of all files in a folder, whose names have endings."""
+    paths = sorted(pathlib.Path(folder).iterdir())
+    print_files(path for path in paths if path.suffix)
 
 
-def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:
+def print_files(paths: Iterable[AnyPath]) -> None:
     """Prints the paths of what was written, one per line."""
     print("files:")
     for path in paths:
-        print(f"  {os.fspath(path)}")
+        print(f"  {path}")
 
 
 def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:

@@ -14,16 +14,6 @@ from fedsvp_jax.run import plugin
 _TOTAL = {"total_epsilon": "total_epsilons"}
 
 
-def define() -> None:
-    """Defines --config."""
-    flags.DEFINE_string(
-        "config",
-        None,
-        "The config.json of a run or a sweep, whose settings are taken. Flags of the "
-        "command line win. (--flagfile takes a file of lines --name=value.)",
-    )
-
-
 def parse(
     values: flags.FlagValues, arguments: Sequence[str], faults: list[str]
 ) -> list[str]:
@@ -109,12 +99,12 @@ def read(
     choices = []
     for name, listed in (provenance.SWEPT | _TOTAL).items():
         if "seeds" in flag_names:  # of a sweep, which solves for a total_epsilon too
-            if name in recorded and listed not in _TOTAL.values():
+            if name in recorded and name not in _TOTAL:
                 recorded[listed] = recorded[name]
             continue
         if name not in flag_names or listed not in recorded:
             continue
-        if listed == "total_epsilons":
+        if name in _TOTAL:
             recorded["solve"] = "noise"
         value = early_value(arguments, name) or recorded[listed]
         recorded[name] = value

@@ -1,6 +1,5 @@
 """Checks of flags that absl cannot make."""
 
-import contextlib
 from collections.abc import Iterable, Sequence
 
 from absl import flags
@@ -12,9 +11,10 @@ def numbers(flag: str, texts: Sequence[str]) -> tuple[float, ...]:
     Raises:
       ValueError: a text is no number, or there is none.
     """
-    values: tuple[float, ...] | None = None
-    with contextlib.suppress(ValueError):
+    try:
         values = tuple(dict.fromkeys(map(float, texts)))
+    except ValueError:
+        values = ()
     if not values:
         raise ValueError(
             f"{flag} must be numbers with commas between them, got {','.join(texts)!r}"

@@ -21,8 +21,7 @@ from absl import flags
 
 from . import command, messages
 
-for define in command.flags_of("ledger"):
-    define()
+command.define("ledger")
 
 
 def main(arguments: list[str]) -> None:

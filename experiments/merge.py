@@ -21,8 +21,7 @@ from absl import flags
 
 from . import command, printed
 
-for define in command.flags_of("merge"):
-    define()
+command.define("merge")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
     parts.merge(arguments[1:], values.output_dir)
     printed.sweep_tables(values.output_dir)
     command.write_report(values)
-    command.print_folder(values)
+    command.print_folder(values.output_dir)
 
 
 if __name__ == "__main__":

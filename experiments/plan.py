@@ -61,8 +61,7 @@ from fedsvp_jax.run import sweep
 
 from . import command, flag_values, goal, messages
 
-for define in command.flags_of("plan"):
-    define()
+command.define("plan")
 _LABELS = {
     "nobody": "server sees each upload",
     "secure_aggregation": "secure aggregation",
@@ -200,7 +199,7 @@ def main(arguments: Sequence[str]) -> None:
     sizes = goal.training_sizes(data, values.num_clients, True)
     plans = [
         _planned(synthetic(schema, data, values.seed, area), epsilons, len(sizes))
-        for area in sorted({min(areas), max(areas)})
+        for area in areas
     ]
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts) | {

@@ -33,9 +33,7 @@ _FIGURE = flags.DEFINE_enum(
     report.figures.FORMATS,
     "Also draw every plot of a page, one column wide, as figures/PLOT.FORMAT.",
 )
-_COMPARE_TO = flags.DEFINE_string(
-    "compare_to", None, "Folder for compare.html, if several DIRs are named."
-)
+command.define("report")
 _PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
 
@@ -78,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     paths = {os.path.abspath(folder) for folder in folders}
     if len(paths) > 1:
         parents = [*map(os.path.dirname, paths)]
-        target = Path(_COMPARE_TO.value or os.path.commonpath(parents))
+        target = Path(flags.FLAGS.compare_to or os.path.commonpath(parents))
         pages = [report.write_compare_report(folders, target)]
         if _FIGURE.value:
             pages += report.figures.draw(folders, target / "figures", _FIGURE.value)

@@ -46,8 +46,7 @@ from fedsvp_jax.data.tables import schema as schemas
 
 from . import command, messages
 
-for define in command.flags_of("schema"):
-    define()
+command.define("schema")
 _TODO = re.compile("^# TODO: .*\n", re.M)
 _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
 

@@ -38,8 +38,7 @@ from fedsvp_jax.run import plugin
 
 from . import command, goal, messages, unread_flags
 
-for define in command.flags_of("site"):
-    define()
+command.define("site")
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
 _PAUSE = 10  # seconds before a node is started again
@@ -64,7 +63,7 @@ def _propose(words: list[str], values: Any) -> None:
     folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
     print(messages.filled("site.txt", policy=policy))
-    command.print_files(sorted(folder.iterdir()))
+    command.print_folder(folder)
 
 
 def _client(values: Any) -> Any:

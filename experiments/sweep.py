@@ -42,8 +42,7 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name: those of a published "
     "table (`fedsvp presets` lists them).",
 )
-for define in command.flags_of("sweep"):
-    define()
+command.define("sweep")
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -124,7 +123,7 @@ def main(_: list[str]) -> None:
     )
     printed.sweep_tables(values.output_dir)
     command.write_report(values)
-    command.print_folder(values)
+    command.print_folder(values.output_dir)
 
 
 if __name__ == "__main__":

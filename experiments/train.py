@@ -54,8 +54,7 @@ flags.DEFINE_enum(
     "Settings for all flags that the command line does not name; `fedsvp presets` has "
     "a line for each.",
 )
-for define in command.flags_of("train"):
-    define()
+command.define("train")
 flags.DEFINE_enum(
     "goal",
     None,
@@ -119,7 +118,7 @@ def main(_: list[str]) -> None:
         )
     except FloatingPointError:
         command.write_report(values)
-        command.print_folder(values)
+        command.print_folder(values.output_dir)
         raise
     from fedsvp_jax.influence import privacy
     from fedsvp_jax.report import headline
@@ -145,7 +144,7 @@ def main(_: list[str]) -> None:
         )
     )
     if values.goal is None:
-        command.print_folder(values)
+        command.print_folder(values.output_dir)
 
 
 if __name__ == "__main__":

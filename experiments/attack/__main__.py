@@ -33,19 +33,9 @@ ATTACKS = {
 command.define_settings()
 command.define_output()
 flags.DEFINE_enum("attack", "audit", list(ATTACKS), "The attack to run.")
-flags.DEFINE_string(
-    "run",
-    None,
-    "Folder of a run whose model membership attacks, with its settings and its data; "
-    "for a sweep's cell, of `fedsvp train --config=SWEEP/config.json` with its values. "
-    "Other attacks train federations of their own: --config=RUN/config.json gives "
-    "them the settings.",
-)
+command.define("attack")
 for attack, module in ATTACKS.items():
-    for flag, fields in SETTINGS[attack]["flags"].items():
-        is_list = isinstance(fields["default"], list)
-        define = flags.DEFINE_list if is_list else flags.DEFINE_integer
-        define(flag, **fields, module_name=module.__name__)
+    command.define("flags", SETTINGS[attack], module_name=module.__name__)
 
 
 def main(_: list[str]) -> None:
@@ -63,7 +53,7 @@ def main(_: list[str]) -> None:
     names = ("attack", "run", *settings["flags"])
     chosen = {name: values[name].value for name in names}
     folder = RunFolder(values.output_dir)
-    folder.start(environment() | chosen | {**work.settings}, resume=values.resume)
+    folder.start(environment() | chosen | work.settings, resume=values.resume)
     finished = {
         name: finished_or_made(folder, name, make)
         for name, make in progress_bar(
@@ -76,7 +66,7 @@ def main(_: list[str]) -> None:
         folder.path / "results.json",
         {"attack": values.attack} | results | {"provenance": stamp},
     )
-    command.print_files(path for path in sorted(folder.path.iterdir()) if path.suffix)
+    command.print_folder(folder.path)
 
 
 def manual() -> str:

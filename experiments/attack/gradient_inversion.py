@@ -59,7 +59,7 @@ from fedsvp_jax.core.student import half_width
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.mechanisms import Mechanism, analytic_multiplier, noise
+from fedsvp_jax.mechanisms import analytic_multiplier, noise
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
@@ -101,11 +101,6 @@ def defended(config: ResolvedConfig, text: str) -> ResolvedConfig:
     )
 
 
-def mechanism_of(defence: ResolvedConfig) -> Mechanism:
-    """The mechanism of a defence, for one upload of one image."""
-    return plan.make_configured_mechanism(defence)[1]
-
-
 class Victim(NamedTuple):
     """The server's knowledge, and the images that it wants."""
 
@@ -119,7 +114,7 @@ def upload(
     defence: ResolvedConfig, victim: Victim, row: Array, *, key: Array
 ) -> tuple[Params, NoiseInfo]:
     """One client's noised update, and its NoiseInfo."""
-    mechanism = mechanism_of(defence)
+    _, mechanism = plan.make_configured_mechanism(defence)
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
     gradient = plan.step_gradient(defence)
     rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip)
@@ -201,7 +196,8 @@ def attack_defence(
         for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True)
     ]
     info = uploads[0][1]
-    mechanism = over_data(mechanism_of(defence), victim.data.from_records)
+    _, mechanism = plan.make_configured_mechanism(defence)
+    mechanism = over_data(mechanism, victim.data.from_records)
     nominal = STATS_LEAVE if jax.tree.leaves(victim.weights.stats) else ""
     account = Account.of(mechanism, Participation(nominal=nominal))
     claim = upload_claims.claim_of_upload(account, info.epsilon, info.delta)
@@ -274,7 +270,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     if len(defences) < len(texts):
         raise ValueError("inversion_defences must name each defence once")
     for defence in defences.values():
-        mechanism_of(defence)
+        plan.make_configured_mechanism(defence)
     length = values.inversion_steps, values.inversion_restarts
     invert = {
         match: jax.jit(

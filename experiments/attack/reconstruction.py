@@ -39,7 +39,6 @@ from fedsvp_jax.attacks.scores import (
 )
 from fedsvp_jax.config import ResolvedConfig, resolve
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build, federated_data, loading, plan
@@ -104,25 +103,26 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         )
         test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
         held_out = dataset.test_labels == private
-
-        def reference(images: Array) -> dict[str, float]:
-            return examiner()(evenly(images, values.num_images))._asdict()
-
-        results: Record = {
-            "classifier_accuracy": np.mean(judge()(test)[1] == dataset.test_labels),
-            "references": {
-                "real images held out": reference(test[held_out]),
-                "real images of other classes": reference(test[~held_out]),
-            },
-            "mechanisms": [*rows.values()],
+        references = {
+            name: examiner()(evenly(test[mask], values.num_images))._asdict()
+            for name, mask in (
+                ("real images held out", held_out),
+                ("real images of other classes", ~held_out),
+            )
         }
-        references = results["references"].items()
         printed.print_rows(
             "attack_reconstruction.txt",
-            [*rows.values(), *({"mechanism": name} | row for name, row in references)],
+            [
+                *rows.values(),
+                *({"mechanism": name} | row for name, row in references.items()),
+            ],
             before=rows.get("none"),
         )
-        return results
+        return {
+            "classifier_accuracy": np.mean(judge()(test)[1] == dataset.test_labels),
+            "references": references,
+            "mechanisms": [*rows.values()],
+        }
 
     return Work(
         dataset,

@@ -37,8 +37,7 @@ from fedsvp_jax.devices import cpu
 from .. import command
 from . import measure, workloads
 
-for define in command.flags_of("benchmark"):
-    define()
+command.define("benchmark")
 
 
 def main(_: list[str]) -> None:

@@ -30,8 +30,7 @@ KEPT = pathlib.Path("docs/results/accelerators.jsonl")
 COSTS = ("round_cycles", "round_kernels", "moved_bytes", "watched_loops", "bytes")
 
 if __name__ == "__main__":  # a test reads the functions only
-    for define in command.flags_of("accelerators"):
-        define()
+    command.define("accelerators")
 
 
 def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:

@@ -81,11 +81,12 @@ def _rows(fedavg: Workload) -> list[Workload]:
     fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
     games = [(n, "exact") for n in range(2, 6)]
     games += [(n, "additive") for n in (5, 16) if n <= fedavg.train]
-    estimated = dataclasses.replace(fedavg, mechanism="fedsva")
     return [
         fedavg,
         *(
-            dataclasses.replace(estimated, num_attributes=n, shapley=shapley)
+            dataclasses.replace(
+                fedavg, mechanism="fedsva", num_attributes=n, shapley=shapley
+            )
             for n, shapley in games
         ),
     ]

@@ -15,7 +15,7 @@ import platform
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from fedsvp_jax.core.files import (
     BESIDE,
@@ -58,7 +58,7 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
 
 
-class RunFolder:
+class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
     """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -69,13 +69,7 @@ class RunFolder:
         self.identity = ""
         self.history: list[Record] = []
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
-        self.free()
-
-    def __del__(self) -> None:
         self.free()
 
     def _reserve(self) -> None:
@@ -111,6 +105,8 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 (self.path / LOCK).unlink()
             os.close(lock)
+
+    __del__ = free
 
     def start(
         self,

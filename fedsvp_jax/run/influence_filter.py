@@ -108,12 +108,6 @@ def judge(program: Program, start: Weights) -> Verdict:
     root, split = cell_of((program.cells.root, data.split), 0)
     key = prng.round_key(root, 0)
     assert data.warmup is not None
-
-    def build(num_classes: int) -> Model:
-        return models.make_model(
-            config.model, num_classes=num_classes, kernels=program.target.platform
-        )
-
     trained = _warm_up(
         program.model,
         TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
@@ -122,7 +116,12 @@ def judge(program: Program, start: Weights) -> Verdict:
         config.learning_rate,
         prng.stream_key(key, prng.Stream.WARM_UP),
     )
-    backbone = backbone_of(build, preprocessing.normalize(data.warmup.inputs[:1]))
+    backbone = backbone_of(
+        lambda num_classes: models.make_model(
+            config.model, num_classes=num_classes, kernels=program.target.platform
+        ),
+        preprocessing.normalize(data.warmup.inputs[:1]),
+    )
     network = last_layer.freeze(backbone, *trained)
     scaling, kernel = last_layer.fit_last_layer(
         network.features(data.warmup.inputs),

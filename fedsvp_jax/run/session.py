@@ -62,6 +62,11 @@ class Session:
         self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
+        # In the logs: `fedsva-0.2-0`, `none-0`; "" of a single run.
+        self._logs = [
+            "-".join(str(value) for value in name.values() if value is not None)
+            for name in self._names
+        ]
         files = ["results.jsonl"] if in_sweep else ["metrics.jsonl", "clients.jsonl"]
         self._rows_file, self._clients_files = files[0], files[1:]
         self._checksums = dict.fromkeys(files, 0)  # of the rows so far
@@ -128,20 +133,15 @@ class Session:
                 is_ours=lambda row: cell_of_row(row) is not None,
                 checksum=checksum,
             )
-        for cell in range(len(self._names)):
-            self._loggers.start(self._log(cell))
+        for log in self._logs:
+            self._loggers.start(log)
         for row in self._folder.rows(self._rows_file):
             if (place := cell_of_row(row)) is not None:
                 self._note(place, row)
 
-    def _log(self, cell: int) -> str:
-        """A cell's name in the logs: `fedsva-0.2-0`, `none-0`; "" of a single run."""
-        values = self._names[cell].values()
-        return "-".join(str(value) for value in values if value is not None)
-
     def _note(self, cell: int, row: Record) -> None:
         """Adds a row to those of its cell and to the loggers."""
-        self._loggers.add(self._log(cell), row)
+        self._loggers.add(self._logs[cell], row)
         self._rows[cell].append(row)
 
     def run(self, stop: stopping.StopRequests) -> list[Record]:

@@ -5,7 +5,7 @@ import threading
 from types import FrameType
 from typing import Any, NoReturn, Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
@@ -38,7 +38,7 @@ class StopRequests:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._former = {n: signal.signal(n, self._receive) for n in _SIGNALS}
+            self._former = {n: signal.signal(n, self._receive) for n in SIGNALS}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -48,5 +48,5 @@ class StopRequests:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
-        for each in _SIGNALS:
+        for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
