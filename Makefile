@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS ?= runs
 STAMP := $(VENV)/.installed
-# But of how costs grow, which another Python or an edit of a formula seldom changes.
+# All top-level tests except test_growth.py, which is slow to change.
 OF_ALL := $(filter-out tests/test_growth.py,$(wildcard tests/test_*.py))
 QUICK := $(OF_ALL) tests/core tests/accounting tests/round tests/data \
 	tests/mechanisms tests/run/test_one_run.py

@@ -225,12 +225,14 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
     """
     if dataset.train_persons is None:
         return
-    needed = {
+    needed: dict[str, tuple[Any, ...]] = {
         "partition": ("iid", "by_writer"),
         "influence_filter": ("none",),
         "corrupted_share": (0.0,),
-        "split": ("by_position", *(("stratified",) * (config.num_attributes == 1))),
+        "split": ("by_position",),
     }
+    if config.num_attributes == 1:
+        needed["split"] += ("stratified",)
     for name, allowed in needed.items():
         if (value := getattr(config, name)) not in allowed:
             raise ValueError(

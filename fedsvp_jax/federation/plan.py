@@ -195,7 +195,10 @@ def model_by_name(
     if weights := by_class("class_weights", config.class_weights, num_classes):
         shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
     return lambda count: make_model(
-        config.model, num_classes=count, kernels=target.platform, shares=shares
+        config.model,
+        num_classes=count,
+        kernels=target.platform,
+        shares=shares if count == num_classes else (),  # `backbone_of` asks for others
     )
 
 

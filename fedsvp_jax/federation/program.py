@@ -117,7 +117,9 @@ class Program:
         def over(cell: Cell, spent: Array, admitted: Array) -> Array:
             of_round = partial(
                 cohort.cohort_of_round,
-                *(cell.root.shared, cell.allowance, spent),
+                cell.root.shared,
+                cell.allowance,
+                spent,
                 cohort_size=plan.cohort_size,
                 cohorts=plan.cohorts,
                 admitted=admitted,

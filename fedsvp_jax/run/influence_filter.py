@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import models
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
@@ -22,6 +21,7 @@ from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weight
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program
+from fedsvp_jax.federation.plan import model_by_name
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.settings import FilterSettings
@@ -108,12 +108,7 @@ def judge(program: Program, start: Weights) -> Verdict:
     root, split = cell_of((program.cells.root, data.split), 0)
     key = prng.round_key(root, 0)
     assert data.warmup is not None
-
-    def build(num_classes: int) -> Model:
-        return models.make_model(
-            config.model, num_classes=num_classes, kernels=program.target.platform
-        )
-
+    build = model_by_name(config, program.target, data.num_classes)
     trained = _warm_up(
         program.model,
         TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
