@@ -54,7 +54,9 @@ class Policy:
     @cached_property
     def mechanism(self) -> Mechanism:
         """The simulator's, with the claim of discrete noise, which a client draws."""
-        mechanism = make_mechanism(self.name, self.config)
+        # In float32, as in a compiled round.
+        config = jax.tree.map(np.float32, self.config)
+        mechanism = make_mechanism(self.name, config)
         return mechanism._replace(claim=mechanism.claim._replace(concentrated=True))
 
     @cached_property
@@ -280,7 +282,7 @@ def make_policy(
     }
     arguments = dict(plain({"config": changed, **facts}))
     config = resolve(config)
-    mechanism_config, _ = plan.make_configured_mechanism(config, **facts)
+    mechanism_config = plan.mechanism_settings(config, **facts)
     promise = part(PromiseSettings, config)
     policy = Policy(config.mechanism, mechanism_config, promise, config, arguments)
     mechanism = policy.mechanism

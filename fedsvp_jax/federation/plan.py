@@ -99,10 +99,8 @@ def choose_parallelism(
     )
 
 
-def make_configured_mechanism(
-    config: ResolvedConfig, **sizes: Any
-) -> tuple[MechanismConfig, Mechanism]:
-    """The part of the settings that the mechanism reads, and the mechanism.
+def mechanism_settings(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
+    """The part of the settings that the mechanism reads.
 
     What a federation says of its clients comes beside them (`sizes`).
 
@@ -112,8 +110,6 @@ def make_configured_mechanism(
         (the largest client's size where nobody fills a batch); `min_num_examples`, by
         default 1; `max_num_examples`, by default as many; `rows_per_person`.
 
-    Raises:
-      ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     entry = about(config.mechanism)
@@ -124,22 +120,30 @@ def make_configured_mechanism(
     always_analytic = entry.epsilon_sets_noise and "calibration" in entry.unread
     if always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
-    return settings, finished_mechanism(config, settings)
+    return settings
 
 
-def finished_mechanism(
+def make_configured_mechanism(
     config: ResolvedConfig,
-    settings: MechanismConfig,
     from_records: Names = (),
     *,
     own_code: bool = False,
-) -> Mechanism:
-    """The mechanism with the claim that a run of the config leaves to it.
+    **sizes: Any,
+) -> tuple[MechanismConfig, Mechanism]:
+    """`mechanism_settings` in float32, as a compiled round has them, and the mechanism.
+
+    Its claim is the one that a run of the config leaves to it.
 
     Args:
+      config: resolved settings.
       from_records: facts that were taken from the records, as `Dataset` has them.
-      own_code: as `Program.own_code`.
+      own_code: whether the model, the loss or the aggregator is one's own.
+      **sizes: as in `mechanism_settings`.
+
+    Raises:
+      ValueError: a setting that the mechanism refuses, or lacks.
     """
+    settings = jax.tree.map(np.float32, mechanism_settings(config, **sizes))
     mechanism = make_mechanism(config.mechanism, settings)
     if config.client_values != "none":
         mechanism = assuming(mechanism, VALUES)
@@ -150,7 +154,7 @@ def finished_mechanism(
         mechanism = nominal(mechanism, OWN_CODE) if own_code else mechanism
     else:
         mechanism = assuming(mechanism, KEYED)
-    return over_data(mechanism, from_records)
+    return settings, over_data(mechanism, from_records)
 
 
 def poisson_places(config: MechanismConfig) -> int | None:

@@ -186,11 +186,11 @@ def test_amplification_needs_equal_weights_of_clients_never_drawn_too(weighting:
     config = small(weighting=weighting, **CLIPPED, **run)
     program = federation.build([config], digits())
     assert program.data.min_num_examples < program.data.max_num_examples
-    assert program.equal_weights == (weighting == "uniform")
     (before,) = program.accounts
+    assert before.participation.equal_weights == (weighting == "uniform")
     book = Book(7, before.mechanism)
     record(book, [0, 1], multiplier=1.0, epsilon=1.0, delta=0.0, weights=0.5)
     who = before.participation._asdict()
     rows = claims.summary(book.claiming(**who))["guarantees"]
     sampled = [row for row in rows if "sampled" in row["method"]]
-    assert bool(sampled) == program.equal_weights
+    assert bool(sampled) == before.participation.equal_weights

@@ -279,7 +279,9 @@ def test_cells_that_differ_in_their_seeds_have_their_noise_made_once(
     monkeypatch.setattr(
         plans,
         "make_configured_mechanism",
-        lambda config, **sizes: made.append(config) or make(config, **sizes),
+        lambda config, *facts, **sizes: (
+            made.append(config) or make(config, *facts, **sizes)
+        ),
     )
     program = federation.build(cells, digits())
     assert [config.epsilon for config in made] == [0.2, 0.4]
