@@ -271,10 +271,10 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     # On an array of rounds, and not under `vmap`: JAX keeps each call of a jitted
     # function on plain numbers under a new trace, up to 8,192 of them.
     rounds = jnp.squeeze(iota(law.num_rounds))
-    ratios = (0, 1) if law.needs_contribution else (1,)
+    least_ratio = 0 if law.needs_contribution else 1
     possible = jax.tree.map(
         lambda *ends: jnp.stack(jnp.broadcast_arrays(*ends, rounds)[:-1]),
-        *(law.calibrate(jnp.float32(ratio), rounds) for ratio in ratios),
+        *(law.calibrate(jnp.float32(ratio), rounds) for ratio in (least_ratio, 1)),
     )
     return Mechanism(
         init=stateless,
