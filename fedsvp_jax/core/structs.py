@@ -69,7 +69,7 @@ class Examples:
     persons: Array | None = None  # (n,) int32 whose each is; None: rows are the unit
 
     @property
-    def wanted(self) -> Array:
+    def loss_targets(self) -> Array:
         """(n, ...) the targets of the model's loss: `targets`, else the labels."""
         return self.labels if self.targets is None else self.targets
 

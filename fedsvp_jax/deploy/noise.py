@@ -114,8 +114,8 @@ def add_secret_noise(
     origin = np.float64(_flatten(received)) if config.clip.of_weights else 0.0
     vector = origin + _flatten(clipped)
     exact = config.clip.in_ball
-    length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
-    if config.clip.granted:
+    length = float(config.private_clip if config.clip.is_query else config.l2_norm_clip)
+    if config.clip.bound_unproved:
         length = 0.0  # nothing bounds it
     step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
     bound = length if exact else 2 * _LONGEST * step

@@ -51,7 +51,9 @@ def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
     return {
         "batch_size": min(config.batch_size, data.split.train.shape[-1]),
         "min_num_examples": float(
-            data.game.min_num_private if config.clip.asks else data.min_num_examples
+            data.counts.min_num_private
+            if config.clip.is_query
+            else data.min_num_examples
         ),
         "max_num_examples": data.max_num_examples,
         "rows_per_person": data.rows_per_person,
@@ -221,9 +223,9 @@ def choose_query_parts(
         known, or `classes` or a --private_margin where the private attribute is no
         class.
     """
-    if not config.clip.asks:
+    if not config.clip.is_query:
         return ()
-    classes, layers = data.game.private_classes, config.private_layers
+    classes, layers = data.counts.private_classes, config.private_layers
     if config.private_margin > 0 and not classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
@@ -302,7 +304,7 @@ def make_plan(
     if query_parts:
         work = private_query_work.PRIVATE_QUERY
     if aggregator is None:
-        on_grid = mechanism.grid is not None and mechanism.claim.central
+        on_grid = mechanism.grid is not None and mechanism.basis.central
         aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
     if config.client_values != "none":
         values_plan = client_values.plan_of(
@@ -322,9 +324,9 @@ def make_plan(
         estimation=part(
             EstimationPlan,
             config,
-            private_attribute=data.game.attributes.private,
+            private_attribute=data.counts.attributes.private,
             groups=coalition_groups(
-                data.game.coalition_sizes,
+                data.counts.coalition_sizes,
                 config.batch_size,
                 epochs=config.local_epochs if stacked else None,
             ),
@@ -334,10 +336,10 @@ def make_plan(
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        num_tested_attributes=data.game.num_tested_attributes,
+        num_tested_attributes=data.counts.num_tested_attributes,
         differ_by_class=data.test.targets is None and config.partition != "by_writer",
         test_batch_size=min(config.eval_batch_size, len(data.test.labels)),
-        private_classes=data.game.private_classes,
+        private_classes=data.counts.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
         server=part(optimizers.ServerSettings, config),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Allowance, Plan
+from fedsvp_jax.accounting import Account, Allowance, SpendingPlan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
@@ -169,11 +169,11 @@ def build(
             # Cohorts follow from the seed, which can be guessed, and amplify by their
             # secrecy alone.
             equal_weights=(uniform or one_size) and not config.secret_noise,
-            averaged=aggregator is None,
+            averages_uploads=aggregator is None,
             nominal=STATS_LEAVE if has_stats else "",
             assumptions=loading.neighbour_assumptions(config, bought=data.bought[0]),
         )
-        return _Prepared(config, settings, account, Plan(account).allowance)
+        return _Prepared(config, settings, account, SpendingPlan(account).allowance)
 
     # Cells that differ in their seeds alone: their noise is made, checked and planned
     # for once.

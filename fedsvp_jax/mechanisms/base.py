@@ -75,7 +75,7 @@ class Mechanism(NamedTuple):
         training (clipping `per_example`).
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
-      claim: what the guarantee rests on.
+      basis: what the guarantee rests on.
       subsampling: of Poisson batches; None for other uploads, and while traced.
       grid: on which the uploads lie; None where they are not on one.
       least_multiplier: () or (T,) the least z that an upload may be counted with, of
@@ -94,7 +94,7 @@ class Mechanism(NamedTuple):
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
     uniform_weights: bool = False
-    claim: Basis = Basis("", False, "")
+    basis: Basis = Basis("", False, "")
     subsampling: Subsampling | None = None
     grid: Grid | None = None
     least_multiplier: Number = 0.0
@@ -281,7 +281,7 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         update=update,
         step_noise_std=step_noise_std if clip.rule.in_steps else None,
         needs_contribution=law.needs_contribution,
-        claim=claim_of(
+        basis=claim_of(
             clip, *law.assumptions, proved=law.proved, any_epsilon=law.any_epsilon
         ),
         grid=clip.grid,
@@ -294,9 +294,9 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
 
 def assuming(mechanism: Mechanism, assumption: str, **changes: Any) -> Mechanism:
     """The mechanism, whose claim rests on this too, with other fields of the claim."""
-    claim = mechanism.claim
+    claim = mechanism.basis
     changes["assumptions"] = f"{claim.assumptions}; {assumption}"
-    return mechanism._replace(claim=claim._replace(**changes))
+    return mechanism._replace(basis=claim._replace(**changes))
 
 
 def nominal(mechanism: Mechanism, why: str) -> Mechanism:
@@ -310,7 +310,7 @@ def claim_of(
     """The clip's claim with further assumptions; nominal if either is."""
     return Basis(
         relation=clip.relation,
-        proved=proved and not clip.rule.granted,
+        proved=proved and not clip.rule.bound_unproved,
         assumptions="; ".join((clip.assumptions, *assumptions, NOTHING_ELSE)),
         client_swap=clip.client_swap,
         any_epsilon=any_epsilon,

@@ -150,7 +150,7 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = discrete_noise.discrete(mechanism, config, name)
     if config.noise_trust == "secure_aggregation" and name != "none":
         mechanism = shared_noise.shared(mechanism, config, name)
-    if config.clip.asks:
+    if config.clip.is_query:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
     if name not in _BUILT_IN:
         mechanism = nominal(

@@ -38,7 +38,7 @@ def test_what_makes_a_run_nominal_stands_in_every_row() -> None:
     account = before(**CLIPPED)
     who = account.participation._replace(nominal="nominal: statistics leave")
     other = dataclasses.replace(account, participation=who)
-    assert account.mechanism.claim.proved
+    assert account.mechanism.basis.proved
     assert account.proved and not other.proved
     for row in claims.table(other):
         assert row.status == "nominal" and row.assumptions.endswith(who.nominal)

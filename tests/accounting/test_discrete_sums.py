@@ -140,4 +140,4 @@ def test_no_row_is_below_the_servers_unless_residues_are_summed(
     for number in {1, copies}:
         others = [value for name, value in found.items() if name.endswith(f" {number}")]
         assert len(others) == 4 and min(others) == found[f"server {number}"]
-    assert "other clients' noise is not counted" in mechanism.claim.assumptions
+    assert "other clients' noise is not counted" in mechanism.basis.assumptions

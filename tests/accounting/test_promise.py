@@ -20,7 +20,7 @@ from fedsvp_jax.accounting import (
     Participation,
     claims,
 )
-from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting.promise import SpendingPlan
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.influence import privacy
@@ -88,7 +88,7 @@ def test_g1_the_promise_is_kept_and_one_upload_more_would_break_it(
     assert played.spent() <= total * (1 + 1e-6)
     *_, before = claims.table(played.account, methods=())
     everybody = np.arange(CLIENTS)
-    played.upload(everybody[: size if played.mechanism.claim.central else CLIENTS])
+    played.upload(everybody[: size if played.mechanism.basis.central else CLIENTS])
     assert played.spent() > total
     *_, after = claims.table(played.account, methods=())
     assert before.assumptions.startswith("kept for every client")
@@ -101,9 +101,9 @@ def plan_of(
     config: MechanismConfig,
     mechanism: Mechanism,
     other_costs: OtherCosts | None = None,
-) -> Plan:
+) -> SpendingPlan:
     who = part(Participation, config, other_costs=other_costs or OtherCosts())
-    return Plan(Account.of(mechanism, who, promise))
+    return SpendingPlan(Account.of(mechanism, who, promise))
 
 
 def allowed(name: str, promise: PromiseSettings, **changes: Any) -> Allowance:
@@ -230,7 +230,7 @@ def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
     promise = PromiseSettings()
     played = Played("dp_fedavg", promise, num_clients=7, cohort_size=size, **told)
     assert set(played.sizes) == {size} and played.rounds < 6
-    plan = Plan(played.account)
+    plan = SpendingPlan(played.account)
     for method in ("basic", "rdp"):
         planned = claims.planned_row(played.account, plan.always)["epsilon_spent"]
         assert played.account.epsilon_spent(method) <= planned[method] * (1 + 1e-5)
@@ -284,5 +284,5 @@ def test_a_proved_promise_survives_whatever_thins_the_cohorts(
     )
     assert found.account.proved
     assert found.spent() <= total
-    least = size if found.mechanism.claim.central else 1
+    least = size if found.mechanism.basis.central else 1
     assert all(one == 0 or one >= least for one in found.sizes)

@@ -111,4 +111,4 @@ def test_a_preset_of_train_is_taken_where_nothing_is_typed(name: str) -> None:
     if name.startswith("proved"):
         config = dataclasses.replace(config, total_epsilon=2.0)
         assert config.partition == "iid"
-        assert plan.make_configured_mechanism(resolve(config))[1].claim.proved
+        assert plan.make_configured_mechanism(resolve(config))[1].basis.proved

@@ -37,8 +37,8 @@ def test_the_smallest_client_bounds_the_noise() -> None:
 
 def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
     made = federated_data.federate([small(num_attributes=1)], digits())
-    assert made.game.attributes.names == ("everything",)
-    assert made.game.coalition_sizes == {1: int(np.max(made.split.num_train))}
+    assert made.counts.attributes.names == ("everything",)
+    assert made.counts.coalition_sizes == {1: int(np.max(made.split.num_train))}
 
 
 def example_attributes(config: ExperimentConfig, data: Dataset) -> Attributes:

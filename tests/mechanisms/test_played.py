@@ -142,7 +142,7 @@ def averaged(
         least_multiplier=z,
         most_epsilon=concentrated_epsilon(z, 1e-5),
         most_delta=1e-5,
-        claim=Basis("add or remove a client", True, "", view=view, any_epsilon=True),
+        basis=Basis("add or remove a client", True, "", view=view, any_epsilon=True),
     )
     return found._replace(**about)
 

@@ -69,8 +69,8 @@ def test_f3_code_from_outside_is_never_proved(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     mechanisms.register_mechanism("ours", fixed.make_gaussian, summary="ours")
     told = published(clipping="update_clip")
-    assert mechanisms.make_mechanism("gaussian", told).claim.proved
-    claim = mechanisms.make_mechanism("ours", told).claim
+    assert mechanisms.make_mechanism("gaussian", told).basis.proved
+    claim = mechanisms.make_mechanism("ours", told).basis
     assert not claim.proved
     assert "code from outside, which nothing here proves" in claim.assumptions
 

@@ -233,7 +233,7 @@ def violations(replay: Replay, before: ServerState, one: Side, other: Side) -> s
         return broken
     said = ([getattr(side.noise, name) for name in SAID] for side in (here, there))
     check("noise", same(*said))
-    if not mechanism.claim.proved:
+    if not mechanism.basis.proved:
         return broken
     check("finite", same(here.finite, there.finite))
     moved = _moved(one.state.params, other.state.params)

@@ -303,12 +303,12 @@ def test_cells_that_differ_in_their_seeds_are_planned_for_once(
     """Each of a sweep's cells composed its own promise."""
     planned = []
 
-    class Counted(program.Plan):
+    class Counted(program.SpendingPlan):
         def __init__(self, account: Account) -> None:
             planned.append(account)
             super().__init__(account)
 
-    monkeypatch.setattr(program, "Plan", Counted)
+    monkeypatch.setattr(program, "SpendingPlan", Counted)
     base = small(mechanism="gaussian", clipping="update_clip", max_uploads=2)
     plan = SweepPlan(("gaussian",), epsilons=(0.2, 0.4), seeds=(0, 1, 2))
     cells = federation.build(plan.cells(base, "gaussian"), digits()).cells

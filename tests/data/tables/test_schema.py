@@ -182,7 +182,7 @@ def claim_of(data: Dataset, **changes: object) -> tuple[bool, str]:
         batch_size=4,
         **changes,
     )
-    claim = build([resolve(config, dataset=data)], data).mechanism.claim
+    claim = build([resolve(config, dataset=data)], data).mechanism.basis
     return claim.proved, claim.assumptions
 
 

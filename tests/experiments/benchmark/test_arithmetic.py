@@ -230,7 +230,7 @@ def test_coalitions_of_a_work_cost_no_more_than_the_bound(
 ) -> None:
     trainer = measure.make_trainer(workload)
     steps = arithmetic.coalition_steps(trainer)
-    sizes = trainer.program.data.game.coalition_sizes
+    sizes = trainer.program.data.counts.coalition_sizes
     assert all(
         count == workload.local_epochs * max(1, sizes[mask] // batch)
         for mask, (batch, count) in steps.items()
