@@ -123,9 +123,9 @@ class Account:
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is proved, and nothing makes it nominal."""
-        claim = self.mechanism.basis
-        sees_noise = claim.central or claim.against_server
-        return claim.proved and sees_noise and not self.participation.nominal
+        basis = self.mechanism.basis
+        sees_noise = basis.central or basis.against_server
+        return basis.proved and sees_noise and not self.participation.nominal
 
     @property
     def view(self) -> str:
@@ -149,9 +149,9 @@ class Account:
         an average of uploads that were weighted in float32 is no sum on one grid. So
         is every upload that is not averaged: a median may show one of them as it is.
         """
-        claim = self.mechanism.basis
+        basis = self.mechanism.basis
         if not self.participation.averages_uploads or (
-            claim.concentrated and not claim.central
+            basis.concentrated and not basis.central
         ):
             weights = None
         return counted(noise, weights, self.view, self.participation.colluders)

@@ -190,10 +190,10 @@ def by_adversary(account: Account) -> dict[str, float]:
 
 def views_of(account: Account) -> list[str]:
     """The views against which anything is claimed."""
-    claim = account.mechanism.basis
-    if claim.relation == "none":
+    basis = account.mechanism.basis
+    if basis.relation == "none":
         return []
-    return [view for view in SEEN if view != "server" or claim.against_server]
+    return [view for view in SEEN if view != "server" or basis.against_server]
 
 
 def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:

@@ -111,7 +111,7 @@ def check_mechanism(
     check_noise(mechanism, settings, config.mechanism)
     if mechanism.grid is not None:
         check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
-    claim, has_targets = mechanism.basis, data.examples.targets is not None
+    basis, has_targets = mechanism.basis, data.examples.targets is not None
     trained = adapters.in_dtype(model, config.compute_dtype)
     check_unit(config, mechanism, data)
     if config.separate_clips and not (
@@ -122,7 +122,7 @@ def check_mechanism(
             "compute_dtype=float32"
         )
     published = (
-        settings.clip.bound_unproved and claim.relation != "none" and not claim.proved
+        settings.clip.bound_unproved and basis.relation != "none" and not basis.proved
     )
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(
@@ -149,7 +149,7 @@ def check_mechanism(
                 "own, whose value for guessing is not known, got "
                 f"{config.empty_utility}"
             )
-    if config.client_values != "none" and claim.central:
+    if config.client_values != "none" and basis.central:
         raise ValueError(
             "client_values must be none where the noise hides a cohort's sum and no "
             f"single upload, as with mechanism {config.mechanism} here: a value tells "

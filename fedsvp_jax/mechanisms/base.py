@@ -293,10 +293,10 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
 
 
 def assuming(mechanism: Mechanism, assumption: str, **changes: Any) -> Mechanism:
-    """The mechanism, whose claim rests on this too, with other fields of the claim."""
-    claim = mechanism.basis
-    changes["assumptions"] = f"{claim.assumptions}; {assumption}"
-    return mechanism._replace(basis=claim._replace(**changes))
+    """The mechanism, whose claim rests on this too, with other fields of the basis."""
+    basis = mechanism.basis
+    changes["assumptions"] = f"{basis.assumptions}; {assumption}"
+    return mechanism._replace(basis=basis._replace(**changes))
 
 
 def nominal(mechanism: Mechanism, why: str) -> Mechanism:
