@@ -91,7 +91,7 @@ class Account:
         participation: Participation,
         terms: PromiseSettings | None = None,
     ) -> Self:
-        """Before the first round."""
+        """The account before the first round."""
         zeros = np.zeros((_FIRST_VIEW + len(VIEWS), participation.num_clients))
         return cls(
             mechanism,
@@ -134,7 +134,7 @@ class Account:
 
     @property
     def other_costs(self) -> OtherCosts:
-        """Of the passes that were recorded, and of bought bounds."""
+        """Costs beside uploads: recorded filter passes and bought bounds."""
         return self.participation.other_costs._replace(passes=self.passes)
 
     @property

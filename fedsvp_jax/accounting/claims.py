@@ -125,7 +125,7 @@ def _with_meaning(
     certain: float,
     tally: bool,
 ) -> Record:
-    """What was spent and what it means; nominal where it is a `tally` of the votes."""
+    """The ε spent and what it means; nominal where it is a `tally` of the votes."""
     target = account.terms.target_delta
 
     def status(method: str, epsilon: float) -> str:

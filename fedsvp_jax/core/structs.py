@@ -144,6 +144,6 @@ class NoiseInfo:
     clipped: Array  # () float32: 1 where the mechanism clipped the upload, else 0
 
     def visible_to_server(self) -> "NoiseInfo":
-        """What the server may read: nan stands for what no noise hides."""
+        """The fields that the server may read: nan stands for what no noise hides."""
         hidden = np.full(self.clipped.shape, np.nan, np.float32)
         return self.replace(noise_l2=hidden, clipped=hidden)  # type: ignore[attr-defined]

@@ -89,17 +89,17 @@ class FederatedData(NamedTuple):
 
     @property
     def min_num_examples(self) -> int:
-        """Of the smallest client, in any cell."""
+        """Training examples of the smallest client, over all cells."""
         return int(self.num_train.min())
 
     @property
     def max_num_examples(self) -> int:
-        """Of the largest client, in any cell."""
+        """Training examples of the largest client, over all cells."""
         return int(self.num_train.max())
 
 
 def division_of(config: ResolvedConfig, private: int) -> train_validation.Division:
-    """How clients' examples are divided; a warning where all clients are curious."""
+    """The division of clients' examples; a warning where all clients are curious."""
     number = config.num_hbc_clients if config.num_attributes > 1 else 0
     if number == config.num_clients:
         _LOG.warning(

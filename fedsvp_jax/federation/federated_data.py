@@ -1,4 +1,4 @@
-"""From settings and data, in memory or in a store, to the arrays of a round."""
+"""The arrays of a round from settings and data, in memory or in a store."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -249,7 +249,7 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
 
 
 def neighbour_assumptions(config: ResolvedConfig, bought: int = 0) -> str:
-    """What dealing and splitting the examples ask of two neighbouring data sets.
+    """The assumptions on neighbours that dealing and splitting the examples make.
 
     The claim of a mechanism takes each client's training examples as given and their
     number as public. The sentences say what this leaves out. Bounds that were `bought`

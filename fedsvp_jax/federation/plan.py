@@ -1,4 +1,4 @@
-"""From settings and a federation to the static plan and the cells of a round."""
+"""The static plan and the cells of a round from settings and a federation."""
 
 import dataclasses
 import math
@@ -63,7 +63,7 @@ def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
 def choose_parallelism(
     config: ResolvedConfig, target: Target, model: Model, example_shape: Sequence[int]
 ) -> Parallelism:
-    """How much trains side by side: what the flags say, else what the target chooses.
+    """The trainings side by side, as the flags say, else as the target chooses.
 
     A CPU trains the whole cohort side by side if the model has few weights and the
     clients are of one size. Otherwise it trains one client after another, because all
@@ -378,7 +378,7 @@ def recorded_settings(
     loss: losses.ExampleLoss | None = None,
     model: Model | None = None,
 ) -> dict[str, object]:
-    """What config.json records: the resolved settings and the data's fingerprint.
+    """The content of config.json: the resolved settings and the data's fingerprint.
 
     What trains side by side is recorded as it was chosen. A loss of one's own is
     recorded by name, and whether it is told targets.

@@ -29,7 +29,7 @@ _solved = lru_cache(maxsize=256)(budget.solve_noise)
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What the rounds of some cells are made of; nothing is compiled yet.
+    """The parts of the rounds of some cells; nothing is compiled yet.
 
     Attributes:
       configs: one resolved config per cell. They differ only in what does not change
@@ -87,7 +87,7 @@ class Program:
 
 
 class _Prepared(NamedTuple):
-    """What cells that differ in their seeds alone share."""
+    """The parts that cells share which differ in their seeds alone."""
 
     config: ResolvedConfig  # its noise solved for
     settings: MechanismConfig

@@ -28,7 +28,7 @@ _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
 class Basis(NamedTuple):
-    """What one upload's (ε, δ) rests on."""
+    """The conditions of an upload's (ε, δ): relation, proof, assumptions, view."""
 
     relation: str  # the neighbouring relation, in words
     proved: bool  # false: the number is nominal
@@ -193,7 +193,7 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
 
 
 def nothing_private() -> NoiseInfo:
-    """Of an upload that is a function of public data, any number of which is free."""
+    """NoiseInfo of an upload made of public data alone, which costs nothing."""
     zero = jnp.float32(0)
     return NoiseInfo(
         noise_multiplier=jnp.float32(jnp.inf),
@@ -209,7 +209,7 @@ def nothing_private() -> NoiseInfo:
 
 
 class Law(NamedTuple):
-    """How much noise an upload gets, and what that rests on.
+    """The amount of noise that an upload gets, and what that rests on.
 
     Attributes:
       calibrate: `(R, round) -> UploadNoise`: z and the claim from R in [0, 1] and the

@@ -1,4 +1,4 @@
-"""How far one neighbour can move an upload: a named choice, each with its relation.
+"""Bounds on how far one neighbour can move an upload, by name, with their relations.
 
 | name          | clips                     | bound Δ          | proved |
 |---------------|---------------------------|------------------|--------|
@@ -153,7 +153,7 @@ def make_clipping(config: MechanismConfig) -> Clipping:
 def _grid(
     config: MechanismConfig, bound: Callable[[Number], Array], summed: int
 ) -> Grid | None:
-    """Of clipped updates, and of gradients, which lie Δ apart at any length."""
+    """The grid of clipped updates or of gradients, which lie Δ apart at any length."""
     if config.noise_sampler == "gaussian":
         return None
     norm = config.private_clip if config.clip.is_query else config.l2_norm_clip
@@ -178,7 +178,7 @@ def check_clips_update(config: MechanismConfig, name: str) -> None:
 
 
 def _own_clipping(config: MechanismConfig) -> Clipping:
-    """Of the upload or the step of one client alone."""
+    """The clipping rule before a cohort shares the noise."""
     rule, c = config.clip, config.l2_norm_clip
     left_out, scale = config.relation == "add_remove", config.noise_examples_scale
     factor = 1.0 if left_out else 2.0
@@ -254,7 +254,7 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
 
 
 def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
-    """Of a local step on examples whose gradients are clipped one by one.
+    """The clipping of a local step that clips each example's gradient.
 
     sqrt(n)·2C/B: what the n steps with a record amount to. Half of it where neighbours
     are two worlds, in one of which a record's clipped gradient is left out of the sums:

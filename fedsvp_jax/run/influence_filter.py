@@ -128,7 +128,7 @@ def judge(program: Program, start: Weights) -> Verdict:
     )
 
     def first_examples(indices: Array, count: Array, limit: int) -> Batches:
-        """Of each client, with weights of 0 for the padding."""
+        """The first examples of each client, with weights of 0 for the padding."""
         first = indices[:, :limit]
         valid = iota(first.shape[1])[None] < count[:, None]
         raw = network.features(data.examples.inputs[first.ravel()])
