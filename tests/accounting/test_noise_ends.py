@@ -1,4 +1,4 @@
-"""Where float32's noise ends, and what that turns nominal (A8)."""
+"""Where float32's noise ends, and what that turns nominal."""
 
 import math
 from typing import Any

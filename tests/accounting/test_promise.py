@@ -70,7 +70,7 @@ CASES += [("poisson", "worst_case", False, 2, method) for method in ("rdp", "pld
 
 @pytest.mark.hole
 @pytest.mark.parametrize(("name", "release", "filtered", "size", "method"), CASES)
-def test_g1_the_promise_is_kept_and_one_upload_more_would_break_it(
+def test_the_promise_is_kept_and_one_upload_more_would_break_it(
     name: str, release: str, filtered: bool, size: int, method: str
 ) -> None:
     total = TOTALS[method]
@@ -93,7 +93,7 @@ def test_g1_the_promise_is_kept_and_one_upload_more_would_break_it(
     *_, after = claims.table(played.account, methods=())
     assert before.assumptions.startswith("kept for every client")
     assert before.proved == played.account.proved
-    assert after.assumptions.startswith("broken") and not after.proved  # N21
+    assert after.assumptions.startswith("broken") and not after.proved
 
 
 def plan_of(
@@ -222,7 +222,7 @@ def test_a_limit_on_uploads_holds_with_and_without_a_promise(
 
 @pytest.mark.hole
 @pytest.mark.parametrize("size", [4, 5])
-def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
+def test_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
     size: int,
 ) -> None:
     """A dry run said 2.46, proved, and the last two clients had spent 2.99."""
@@ -238,7 +238,7 @@ def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
 
 @pytest.mark.hole
 def test_a_promise_of_the_average_says_what_a_curious_client_sees() -> None:
-    """N9: a promise of 2 was called kept against all who see the average."""
+    """A promise of 2 was called kept against all who see the average."""
     _, mechanism = told("dp_fedavg", cohort_size=2, noise_multiplier=10.0)
     book = Book(2, mechanism)
     z = 10.0 / np.sqrt(2)

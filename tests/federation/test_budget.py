@@ -84,7 +84,7 @@ def test_pld_is_solved_for_too() -> None:
 
 
 @pytest.mark.hole
-def test_a9_more_epsilon_is_less_noise() -> None:
+def test_more_epsilon_is_less_noise() -> None:
     """Steps on Poisson batches; promises of 40, 50 and 90 had the same noise."""
     steps = {"clipping": "per_example", "batches": "poisson", "batch_size": 5}
     sizes: dict[str, Any] = {"min_num_examples": 500, "max_num_examples": 500}

@@ -111,7 +111,7 @@ def test_validation_examples_leave_the_test_set_and_no_seed_changes_them() -> No
 
 @pytest.mark.hole
 @pytest.mark.parametrize("split", ["stratified", "by_position"])
-def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> None:
+def test_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> None:
     """Stratified, the attribute is kept; by_position a neighbour has another one."""
     config = small(partition="iid", attributes="column:hand", split=split)
     config = dataclasses.replace(config, private_attribute=0, num_hbc_clients=0)
@@ -130,7 +130,7 @@ def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> No
 
 
 @pytest.mark.hole
-def test_g6_the_assumptions_name_labels_and_curious_clients_where_they_count() -> None:
+def test_the_assumptions_name_labels_and_curious_clients_where_they_count() -> None:
     said = loading.neighbour_assumptions
     assert "partition=paper looks at the labels" in said(small(partition="paper"))
     assert "labels" not in said(small(partition="iid"))

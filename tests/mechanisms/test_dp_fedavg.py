@@ -22,14 +22,14 @@ def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
 
 
 @pytest.mark.hole
-def test_g4_a_count_that_leaves_no_budget_for_the_sum_is_refused():
+def test_a_count_that_leaves_no_budget_for_the_sum_is_refused():
     """At z = .9 and σ_b = .5 the claim was 4.95 per round, the truth 10.35."""
     with pytest.raises(ValueError, match="count_noise_std must be greater than noise"):
         make("dp_fedavg", noise_multiplier=0.9, count_noise_std=0.5, adaptive_clip=True)
 
 
 @pytest.mark.hole
-def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
+def test_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
     claims = {
         make("dp_fedavg", clipping="update_clip", relation=relation).basis
         for relation in ("replace_one", "add_remove")

@@ -64,7 +64,7 @@ def test_a_name_from_outside_is_new_and_an_identifier():
 
 
 @pytest.mark.hole
-def test_f3_code_from_outside_is_never_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_from_outside_is_never_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can play all that a clip or a noise of one's own may do."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     mechanisms.register_mechanism("ours", fixed.make_gaussian, summary="ours")

@@ -234,7 +234,7 @@ def test_gaussian_is_swept_over_epsilon_in_one_program(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_no_row_of_a_cell_follows_the_other_cells(tmp_path: pathlib.Path) -> None:
-    """N4: a cell's promise had the first cell's δ, less than its uploads claimed."""
+    """A cell's promise had the first cell's δ, less than its uploads claimed."""
     promise = {"delta": 1e-2, "total_epsilon": 0.5, "total_accounting": "basic"}
     rounds = {"num_rounds": 6, "eval_every": 6}
     config = small(mechanism="nbafl", clipping="update_clip", **promise, **rounds)

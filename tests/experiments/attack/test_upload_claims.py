@@ -52,7 +52,7 @@ def reconstructed(kept: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.hole
-def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
+def test_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
     tables = {
         "membership": (  # rows of today say how many others there are
             "membership",

@@ -1,4 +1,8 @@
-"""The round as a whole: what its clients send, summed one by one, and what it costs."""
+"""The round as a whole: what its clients send, summed one by one, and what it costs.
+
+The clients' work, clips and noise are the package's own functions, called client by
+client: no independent oracle of them, but of lanes, order, sum and the server's step.
+"""
 
 import dataclasses
 from typing import Any
