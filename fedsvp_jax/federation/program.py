@@ -38,7 +38,6 @@ class Program:
       data: the examples, and who holds which in every cell.
       plan: what is fixed when the round is compiled.
       cells: the cells' values, stacked along a leading axis.
-      mechanism_configs: one per cell, as concrete float32 numbers.
       accounts: one per cell, before the first round.
       target: what the rounds are compiled for.
       cells_together: cells of a sweep that fit side by side on one device.
@@ -50,7 +49,6 @@ class Program:
     data: client_data.FederatedData
     plan: RoundPlan
     cells: Cell
-    mechanism_configs: tuple[MechanismConfig, ...]
     accounts: tuple[Account, ...]
     target: Target
     cells_together: int
@@ -150,7 +148,7 @@ def build(
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
     one_size = data.min_num_examples == data.max_num_examples
-    has_stats = bool(jax.tree.leaves(model.shapes(data.example).stats))
+    stats = jax.tree.leaves(model.shapes(data.example).stats)
 
     def prepare(config: ResolvedConfig) -> _Prepared:
         if config.solve == "noise":
@@ -170,7 +168,7 @@ def build(
             # secrecy alone.
             equal_weights=(uniform or one_size) and not config.secret_noise,
             averages_uploads=aggregator is None,
-            nominal=STATS_LEAVE if has_stats else "",
+            nominal=STATS_LEAVE if stats else "",
             assumptions=loading.neighbour_assumptions(config, bought=data.bought[0]),
         )
         return _Prepared(config, settings, account, SpendingPlan(account).allowance)
@@ -182,31 +180,22 @@ def build(
     query_parts = plans.choose_query_parts(
         by_kind[kinds[0]].settings, model, None if is_own else by_name, data
     )
-    for _, settings, account, _ in by_kind.values():
+    for _, of_kind, account, _ in by_kind.values():
         mechanism = account.mechanism
-        checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
+        checks.check_mechanism(first, of_kind, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
-    prepared = [by_kind[kind] for kind in kinds]
-    configs = [
-        dataclasses.replace(cell.config, seed=config.seed)
-        for cell, config in zip(prepared, configs, strict=True)
-    ]
-    accounts = []
-    for (_, _, account, _), copies in zip(prepared, data.most_copies, strict=True):
+    prepared, roots = [], []
+    for kind, stated, copies in zip(kinds, configs, data.most_copies, strict=True):
+        config, _, account, _ = by_kind[kind]
+        config = dataclasses.replace(config, seed=stated.seed)
         participation = account.participation._replace(copies=copies)
-        accounts.append(dataclasses.replace(account, participation=participation))
-    roots = [
-        prng.run_keys(
-            config.seed,
-            run_digest(config, account.mechanism, data.fingerprint),
-            noise_key,
-        )
-        for config, account in zip(configs, accounts, strict=True)
-    ]
-    mechanism_configs = tuple(cell.settings for cell in prepared)
-    allowances = [cell.allowance for cell in prepared]
-    cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
+        account = dataclasses.replace(account, participation=participation)
+        prepared.append(by_kind[kind]._replace(config=config, account=account))
+        digest = run_digest(config, account.mechanism, data.fingerprint)
+        roots.append(prng.run_keys(config.seed, digest, noise_key))
+    of_cells, settings, accounts, allowances = zip(*prepared, strict=True)
+    cells = plans.make_cells(of_cells, data, settings, allowances, roots)
     stream = None
     if data.reader is not None:
         stream = data.reader.stream(roots[0].shared, first.cohorts, allowances[0])
@@ -214,12 +203,12 @@ def build(
         first, target, model, data.examples.inputs.shape[1:]
     )
     return Program(
-        configs=tuple(configs),
+        configs=of_cells,
         model=model,
         data=data,
         plan=plans.make_plan(
             first,
-            mechanism_configs[0],
+            settings[0],
             accounts[0].mechanism,
             data,
             target,
@@ -229,8 +218,7 @@ def build(
             hooks=hooks,
         ),
         cells=cells,
-        mechanism_configs=mechanism_configs,
-        accounts=tuple(accounts),
+        accounts=accounts,
         target=target,
         cells_together=parallelism.cells,
         stream=stream,

@@ -74,7 +74,7 @@ def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
     program = federation.build([config], digits())
     (solved,) = program.configs
     assert program.plan.recipe.batch_size < config.batch_size
-    told = program.mechanism_configs[0]
+    told = cell_of(program.cells.mechanism, 0)
     assert TOTAL * (1 - 1e-3) < run_epsilon(solved, told) <= TOTAL * (1 + 1e-6)
 
 

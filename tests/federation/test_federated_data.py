@@ -30,9 +30,8 @@ def with_people() -> Dataset:
 
 def test_the_smallest_client_bounds_the_noise() -> None:
     program = build([small()], digits())
-    (settings,) = program.mechanism_configs
     least = int(np.min(program.data.split.num_train))
-    assert float(settings.min_num_examples) == least
+    assert program.cells.mechanism.min_num_examples == least
 
 
 def test_one_attribute_is_everything_and_nobody_is_curious() -> None:

@@ -480,7 +480,6 @@ def test_dealing_ignores_what_a_record_holds(how: str) -> None:
     dealt = [  # all but the secret root, into which a digest of the data goes
         (
             dataclasses.replace(made.cells, root=made.cells.root.shared),
-            made.mechanism_configs,
             made.data.test,
         )
         for made in (one, other)

@@ -172,7 +172,14 @@ def from_table(
     notices = _repeating(columns, {label, client}, declared)
     chosen = np.ones(rows, bool)
     if persons is not None and limit is not None:
-        chosen = _rows_of_persons(persons, limit, notices)
+        # At most so many rows of each person, drawn whatever they hold.
+        order = np.random.default_rng(1).permutation(rows)
+        chosen = _ranks(persons, np.argsort(order)) < limit
+        if not chosen.all():
+            notices.append(
+                f"{(~chosen).sum()} of {rows} rows are left out, since of each person "
+                f"at most {limit} stay ([person] rows)"
+            )
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -237,21 +244,6 @@ def from_table(
         train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
     )
-
-
-def _rows_of_persons(persons: np.ndarray, limit: int, notices: list[str]) -> np.ndarray:
-    """(rows,) bool: at most `limit` rows of each person, drawn whatever they hold.
-
-    Appends a notice of those that are left out.
-    """
-    order = np.random.default_rng(1).permutation(len(persons))
-    chosen = _ranks(persons, np.argsort(order)) < limit
-    if not chosen.all():
-        notices.append(
-            f"{(~chosen).sum()} of {len(chosen)} rows are left out, since of each "
-            f"person at most {limit} stay ([person] rows)"
-        )
-    return chosen
 
 
 def _training_clients(
