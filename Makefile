@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS ?= runs
 STAMP := $(VENV)/.installed
-# But of how costs grow, which another Python or an edit of a formula seldom changes.
+# All top-level tests except test_growth.py, which is slow to change.
 OF_ALL := $(filter-out tests/test_growth.py,$(wildcard tests/test_*.py))
 QUICK := $(OF_ALL) tests/core tests/accounting tests/round tests/data \
 	tests/mechanisms tests/run/test_one_run.py
-# Without the estimator of pairs, the imports of a fresh process and the other runs, which
-# took half of its time: `make test-all` has them.
+# Without the imports of a fresh process and the other runs, which took half of its time:
+# `make test-all` has them.
 LANE := $(filter-out tests/test_packaging.py,$(OF_ALL)) \
-	$(filter-out tests/core/test_paired.py,$(wildcard tests/core/test_*.py)) \
+	$(wildcard tests/core/test_*.py) \
 	tests/accounting/test_composition.py tests/devices/test_compiler_flags.py \
 	tests/run/test_one_run.py::test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one
 BITS := tests/models/test_evaluation.py \

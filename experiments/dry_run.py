@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fedsvp_jax.accounting import Plan
+from fedsvp_jax.accounting import SpendingPlan
 from fedsvp_jax.accounting.claims import meaning, planned_row
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.tree import cell_of, num_parameters
@@ -40,7 +40,7 @@ def holdings(program: Program) -> np.ndarray | None:
     if data.reader is not None:
         return None
     split, attributes = cell_of(data.split, 0), np.asarray(data.examples.attributes)
-    number = len(data.game.attributes.names)
+    number = len(data.counts.attributes.names)
     return attribute_counts(
         split.train, split.num_train, attributes, number
     ) + attribute_counts(split.validation, split.num_validation, attributes, number)
@@ -50,7 +50,7 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     """All but the seconds, as text."""
     config, mechanism = program.configs[0], program.mechanism
     examples = int(np.median(program.data.num_train[0]))
-    plan = Plan(program.accounts[0])
+    plan = SpendingPlan(program.accounts[0])
     return messages.filled(
         "dry_run.txt",
         program=program,
@@ -61,14 +61,14 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
         noise_setting=noise_setting,
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
-        spent=None if mechanism.claim.relation == "none" else _spent(program, plan),
+        spent=None if mechanism.basis.relation == "none" else _spent(program, plan),
         plan=plan,
         price=_price(program),
         limit=LIMIT,
     )
 
 
-def _spent(program: Program, plan: Plan) -> Record:
+def _spent(program: Program, plan: SpendingPlan) -> Record:
     """ε of a client that is drawn an average number of times, and of one always."""
     config, account = program.configs[0], program.accounts[0]
     every = plan.most_uploads
@@ -87,8 +87,8 @@ def _price(program: Program) -> Record:
     """What a round computes and sends: parameters, and trainings of each client."""
     data = program.data
     shapes, _ = program.model.shapes(data.example)
-    sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
-    partial = sizes.keys() - {2 ** len(data.game.attributes.names) - 1}
+    sizes = data.counts.coalition_sizes if program.mechanism.needs_contribution else {}
+    partial = sizes.keys() - {2 ** len(data.counts.attributes.names) - 1}
     random = program.plan.estimation.num_drawn if sizes else 0
     return {
         "parameters": num_parameters(shapes),

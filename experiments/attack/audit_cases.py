@@ -54,8 +54,8 @@ def cases_of(mechanism: str, config: ResolvedConfig) -> list[Case]:
     )
     _, instance = plan.make_configured_mechanism(lenient)
     groups = {
-        "every": not instance.claim.central,
-        "central": instance.claim.central,
+        "every": not instance.basis.central,
+        "central": instance.basis.central,
         "gaussian": mechanism == "gaussian",
         "summed": mechanism in ("nbafl", "gaussian"),
         "promised": mechanism in ("nbafl", "gaussian", "dp_fedavg"),

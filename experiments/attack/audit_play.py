@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Participation, Plan, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation, SpendingPlan, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.attacks import audit, audit_training, epsilon_bounds
 from fedsvp_jax.config import ResolvedConfig
@@ -91,13 +91,13 @@ class Prepared(NamedTuple):
 def prepare(setting: Setting, case: Case) -> Prepared:
     """The case's game, compiled at its first use."""
     config, num_examples = setting.config, setting.num_examples
-    if CLIPS[case.clipping].asks:
+    if CLIPS[case.clipping].is_query:
         num_examples //= _PRIVATE
     if "secret batches" in case.worlds:
         num_examples = _BATCHES * config.batch_size
     settings, mechanism = case_mechanism(case, config, num_examples)
     pooled = "colluders" in case.changes
-    present = settings.cohort_size if mechanism.claim.central else 1
+    present = settings.cohort_size if mechanism.basis.central else 1
     if case.worlds == "partial cohort":
         present = _PRESENT
     factors = (1.0,) * (present - 1 - (settings.colluders if pooled else 0))
@@ -107,7 +107,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     if case.worlds == "unequal weights":
         weights = _WEIGHTS
         factors = tuple(weight / _WEIGHTS[0] for weight in _WEIGHTS[1:])
-    game = audit.Game(
+    game = audit.AuditGame(
         updates=_updates(setting, case, settings),
         ratios=(1.0, 0.0)
         if settings.contribution_release != "raw" or case.worlds == "ratio"
@@ -128,7 +128,9 @@ def prepare(setting: Setting, case: Case) -> Prepared:
             total_epsilon=exact * 1.001,
             total_accounting="pld",
         )
-        plan = Plan(Account.of(mechanism, part(Participation, settings), promise))
+        plan = SpendingPlan(
+            Account.of(mechanism, part(Participation, settings), promise)
+        )
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
@@ -144,7 +146,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         weights=weights,
         promised=promise.total_epsilon if promise else None,
     )
-    return Prepared(play, claims, mechanism.claim.proved and case.claimed)
+    return Prepared(play, claims, mechanism.basis.proved and case.claimed)
 
 
 def claims_of_uploads(
@@ -171,7 +173,7 @@ def claims_of_uploads(
         where the claim is about the average.
       promised: the ε of a promise, which is one more claim.
     """
-    central = mechanism.claim.central
+    central = mechanism.basis.central
     if weights is not None:
         planned = present = len(weights)
     else:
@@ -243,7 +245,7 @@ def _updates(
     setting: Setting, case: Case, settings: MechanismConfig
 ) -> tuple[float, float]:
     """The client's update in the two worlds, along one axis: (inside, outside)."""
-    if CLIPS[case.clipping].asks:
+    if CLIPS[case.clipping].is_query:
         num_private = setting.num_examples // _PRIVATE
         return audit_training.private_record_updates(
             setting.recipe,
@@ -255,7 +257,7 @@ def _updates(
             key=setting.key,
         )
     clip = float(settings.l2_norm_clip)
-    if CLIPS[case.clipping].granted and case.worlds in ("record", "client"):
+    if CLIPS[case.clipping].bound_unproved and case.worlds in ("record", "client"):
         return audit_training.trained_updates(
             setting.recipe,
             setting.rates,

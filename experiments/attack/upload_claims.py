@@ -15,7 +15,7 @@ def claim_of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
     """The fields of `NOTHING`, of the largest ε and δ; None in all for no claim."""
     epsilon, delta = float(np.max(epsilon)), float(np.max(delta))
     status = upload_status(account, epsilon, delta)
-    relation = account.mechanism.claim.relation
+    relation = account.mechanism.basis.relation
     claim = (epsilon, delta, status, adversary(account), relation)
     return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
 

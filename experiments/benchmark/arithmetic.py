@@ -89,7 +89,10 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     of the client with the most examples; in the workloads all clients hold as many.
     No workload draws random coalitions.
     """
-    plan, sizes = trainer.program.plan, trainer.program.data.game.coalition_sizes
+    plan, sizes = (
+        trainer.program.plan,
+        trainer.program.data.counts.coalition_sizes,
+    )
     full = 2**plan.estimation.num_attributes - 1
     return {
         mask: (

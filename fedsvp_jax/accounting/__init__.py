@@ -3,13 +3,13 @@
 from .account import Account
 from .composition import composed_epsilon
 from .participation import OtherCosts, Participation
-from .promise import Allowance, Plan
+from .promise import Allowance, SpendingPlan
 
 __all__ = [
     "Account",
     "Allowance",
     "OtherCosts",
     "Participation",
-    "Plan",
+    "SpendingPlan",
     "composed_epsilon",
 ]

@@ -1,7 +1,8 @@
 """The account: sums over every client's uploads, and their ε.
 
 Everything that asks what an upload costs asks this one value: simulator, dry run,
-solver, promise (`promise.Plan`), stop, audit, page (`claims`) and deployed client.
+solver, promise (`promise.SpendingPlan`), stop, audit, page (`claims`) and deployed
+client.
 `record` returns the account after a round.
 """
 
@@ -90,7 +91,7 @@ class Account:
         participation: Participation,
         terms: PromiseSettings | None = None,
     ) -> Self:
-        """Before the first round."""
+        """The account before the first round."""
         zeros = np.zeros((_FIRST_VIEW + len(VIEWS), participation.num_clients))
         return cls(
             mechanism,
@@ -122,18 +123,18 @@ class Account:
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is proved, and nothing makes it nominal."""
-        claim = self.mechanism.claim
-        sees_noise = claim.central or claim.against_server
-        return claim.proved and sees_noise and not self.participation.nominal
+        basis = self.mechanism.basis
+        sees_noise = basis.central or basis.against_server
+        return basis.proved and sees_noise and not self.participation.nominal
 
     @property
     def view(self) -> str:
         """Against whom the ε of a run is claimed."""
-        return self.mechanism.claim.view
+        return self.mechanism.basis.view
 
     @property
     def other_costs(self) -> OtherCosts:
-        """Of the passes that were recorded, and of bought bounds."""
+        """Costs beside uploads: recorded filter passes and bought bounds."""
         return self.participation.other_costs._replace(passes=self.passes)
 
     @property
@@ -148,9 +149,9 @@ class Account:
         an average of uploads that were weighted in float32 is no sum on one grid. So
         is every upload that is not averaged: a median may show one of them as it is.
         """
-        claim = self.mechanism.claim
-        if not self.participation.averaged or (
-            claim.concentrated and not claim.central
+        basis = self.mechanism.basis
+        if not self.participation.averages_uploads or (
+            basis.concentrated and not basis.central
         ):
             weights = None
         return counted(noise, weights, self.view, self.participation.colluders)
@@ -241,7 +242,7 @@ class Account:
             released = sums.uploads * self.release_epsilon
             return sums.epsilon + released + other_costs.basic_epsilon
         delta = self.terms.target_delta if delta is None else delta
-        if self.mechanism.claim.concentrated:
+        if self.mechanism.basis.concentrated:
             method = "rdp"
         responses = (
             (math.ceil(sums.uploads), self.release_epsilon),
@@ -275,7 +276,7 @@ class Account:
             other_costs.contribution_multiplier, other_costs.passes
         )
         subsampling, z = self.mechanism.subsampling, sums.least_multiplier
-        if self.mechanism.claim.concentrated or sums.precision == 0:
+        if self.mechanism.basis.concentrated or sums.precision == 0:
             return filter_chance
         if subsampling is not None:
             steps = subsampling.steps(z, math.ceil(sums.uploads))

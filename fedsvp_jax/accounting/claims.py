@@ -10,7 +10,7 @@ import numpy as np
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 
-from . import Account, OtherCosts, Plan
+from . import Account, OtherCosts, SpendingPlan
 from .composition import Sums
 from .noise_ends import certain_chance
 from .participation import ANY_CHANGE, SEED
@@ -85,7 +85,7 @@ def adversary(account: Account, view: str | None = None) -> str:
 
 def _methods(account: Account, last: bool = True) -> tuple[str, ...]:
     """Accountings of a line. A concentrated claim has no ε of its own by PLD."""
-    return _AT_THE_END[: 2 + (last and not account.mechanism.claim.concentrated)]
+    return _AT_THE_END[: 2 + (last and not account.mechanism.basis.concentrated)]
 
 
 def row(account: Account, *, last: bool) -> Record:
@@ -111,7 +111,7 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
 
     None is one in every round.
     """
-    plan = Plan(account)
+    plan = SpendingPlan(account)
     return _with_meaning(
         account,
         {name: plan.composed(name, uploads) for name in _methods(account)},
@@ -141,9 +141,9 @@ def _with_meaning(
         "delta_spent": delta,
         "target_delta": target,
         "adversary": adversary(account),
-        "relation": account.mechanism.claim.relation,
+        "relation": account.mechanism.basis.relation,
     }
-    if account.mechanism.claim.relation == "none":
+    if account.mechanism.basis.relation == "none":
         meaning = dict.fromkeys(meaning)
     return {"epsilon_spent": spent} | meaning
 
@@ -162,7 +162,7 @@ def _is_proved(
     classical formula's holds below 1. The chance that noise ends, and so tells one
     neighbour for certain, must be δ at most.
     """
-    sound = account.mechanism.claim.any_epsilon or largest < 1
+    sound = account.mechanism.basis.any_epsilon or largest < 1
     sound = method != "basic" or (sound and delta < 1)
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
@@ -174,7 +174,7 @@ def _certain_chance(account: Account, view: str) -> float:
 
 def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
     """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
-    if account.mechanism.claim.relation == "none":
+    if account.mechanism.basis.relation == "none":
         return None
     z = float(np.min(account.mechanism.least_multiplier))
     sums = Sums(1, z**-2 if z > 0 else math.inf, epsilon, z)
@@ -193,10 +193,10 @@ def by_adversary(account: Account) -> dict[str, float]:
 
 def views_of(account: Account) -> list[str]:
     """The views against which anything is claimed."""
-    claim = account.mechanism.claim
-    if claim.relation == "none":
+    basis = account.mechanism.basis
+    if basis.relation == "none":
         return []
-    return [view for view in SEEN if view != "server" or claim.against_server]
+    return [view for view in SEEN if view != "server" or basis.against_server]
 
 
 def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:
@@ -217,15 +217,15 @@ def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:
         ]
     if account.terms.total_epsilon is not None:
         claims.append(_promise_claim(account))
-    nothing = account.mechanism.claim.relation == "none"
+    nothing = account.mechanism.basis.relation == "none"
     return [claim for claim in claims if not nothing or math.isfinite(claim.epsilon)]
 
 
 def _assumptions(account: Account) -> str:
-    text, participation = account.mechanism.claim.assumptions, account.participation
+    text, participation = account.mechanism.basis.assumptions, account.participation
     if account.passes:
         text = text.replace(NOTHING_ELSE, _FILTER_TOO)
-    exact = account.mechanism.claim.concentrated and not account.passes
+    exact = account.mechanism.basis.concentrated and not account.passes
     real = "" if exact else _REAL_NUMBERS
     cost = participation.other_costs
     bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
@@ -237,12 +237,12 @@ def _assumptions(account: Account) -> str:
 
 def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
     """The claims of the uploads that were recorded, against every adversary."""
-    basis, participation, claims = account.mechanism.claim, account.participation, []
+    basis, participation, claims = account.mechanism.basis, account.participation, []
     assumptions = _assumptions(account)
     if basis.concentrated:
         methods = [method for method in methods if method == "rdp"]
     for view, (_, sees) in SEEN.items():
-        if not participation.averaged:
+        if not participation.averages_uploads:
             sees = sees.replace(AVERAGED, AGGREGATED)
         if view == "server" and basis.central:
             sees = BYPASSED
@@ -301,7 +301,7 @@ def spent_by_copies(account: Account, method: str, view: str) -> tuple[float, fl
       ε, and `Account.certain_chance` of all k by the same bounds: in one round an
       average moves by at most what k clients move it by, k/z with the least z of one.
     """
-    against_server = account.mechanism.claim.against_server
+    against_server = account.mechanism.basis.against_server
     seen = {view, "server"} if against_server else {view}
     bounds = [_sums_of_copies(account, name) for name in sorted(seen)]
     return (
@@ -354,7 +354,7 @@ def _claim(
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
     largest = account.largest_claim
     proved = _is_proved(account, method, epsilon, at, largest, certain)
-    relation, name = account.mechanism.claim.relation, adversary(account, view)
+    relation, name = account.mechanism.basis.relation, adversary(account, view)
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
@@ -364,7 +364,7 @@ def _promise_claim(account: Account) -> Claim:
     assert total is not None
     holds, delta = account.epsilon_spent(method) <= total * (1 + _ROUNDING), None
     if method == "basic":
-        plan = Plan(account)
+        plan = SpendingPlan(account)
         delta = plan.delta_of(plan.most_uploads)
         holds &= account.delta_spent() <= delta * (1 + _ROUNDING)
     text = f"{_PROMISED if holds else _BROKEN}; {_assumptions(account)}"
@@ -386,7 +386,7 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     Source: Wang, Balle and Kasiviswanathan 2019 (arXiv 1808.00087), Theorem 27, by
     dp-accounting.
     """
-    basis, participation = account.mechanism.claim, account.participation
+    basis, participation = account.mechanism.basis, account.participation
     if (
         basis.client_swap is None
         or basis.concentrated

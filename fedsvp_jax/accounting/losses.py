@@ -148,7 +148,7 @@ class Responses(NamedTuple):
     def grid(
         self, interval: float, low: float, high: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `Gaussians.grid`."""
+        """The losses on a grid, as `Gaussians.grid` has them."""
         loss, log_mass = self.quadrature(low, high)
         last = math.ceil(high / interval)
         places = np.arange(-last, last + 1)

@@ -90,8 +90,8 @@ class Participation(NamedTuple):
       other_costs: of all planned passes of the influence filter, and of bought bounds.
       equal_weights: whether every client weighs the same in every cohort that may be
         drawn, and it is secret which are.
-      averaged: whether the server averages uploads, so that who sees the models faces
-        the cohort's noise. Else every view counts an upload's own noise alone.
+      averages_uploads: whether the server averages uploads, so that who sees the models
+        faces the cohort's noise. Else every view counts an upload's own noise alone.
       nominal: why every ε is nominal whatever the mechanism claims; "" for nothing.
       assumptions: what dealing and splitting the data ask of two neighbours, in words.
       secret_noise: whether noise comes from entropy; else it follows from a seed.
@@ -105,7 +105,7 @@ class Participation(NamedTuple):
     copies: int = 1
     other_costs: OtherCosts = OtherCosts()
     equal_weights: bool = False
-    averaged: bool = True
+    averages_uploads: bool = True
     nominal: str = ""
     assumptions: str = ""
     secret_noise: bool = True

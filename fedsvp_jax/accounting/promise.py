@@ -42,7 +42,7 @@ class Allowance(NamedTuple):
     least_cohort: Array | np.ndarray  # () int32: so many must be able to take part
 
 
-class Plan:
+class SpendingPlan:
     """The most that a run may spend, by its mechanism's bounds on each round's uploads.
 
     The dry run shows it, the solver solves it and a promise keeps it: the recorded sums
@@ -153,7 +153,7 @@ class Plan:
         """The least number of clients able to take part in a round with a cohort."""
         limited = self._terms.total_epsilon, self._participation.max_uploads
         thins = any(limit is not None for limit in limited)
-        central = thins and self._account.mechanism.claim.central
+        central = thins and self._account.mechanism.basis.central
         return self._participation.cohort_size if central else 1
 
     def _limits(self) -> tuple[np.ndarray, float] | None:

@@ -23,7 +23,7 @@ import numpy as np
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
-from . import Account, Plan, claims
+from . import Account, SpendingPlan, claims
 from .composition import composed_epsilon
 
 Pairs = Sequence[tuple[float, float]]  # (ε, δ) that hold
@@ -80,7 +80,7 @@ def by_adversary(account: Account) -> dict[str, Record]:
     sampled = account.mechanism.subsampling is not None
     other_events = account.passes + account.other_costs.bounds > 0
     other_events |= account.release_epsilon > 0
-    exact = not (sampled or other_events or account.mechanism.claim.concentrated)
+    exact = not (sampled or other_events or account.mechanism.basis.concentrated)
     method = "pld" if sampled else "gdp"
     risks = {}
     for view in claims.views_of(account):
@@ -120,4 +120,4 @@ def uploads_left(account: Account) -> int | None:
     """Uploads that a promise still allows every client; None where none was made."""
     if account.terms.total_epsilon is None:
         return None
-    return max(0, Plan(account).most_uploads - int(account.uploads.max()))
+    return max(0, SpendingPlan(account).most_uploads - int(account.uploads.max()))

@@ -37,7 +37,7 @@ _UNLIMITED = Allowance(_NO_COST[None], _NO_COST, _NO_COST)
 
 
 @dataclasses.dataclass(frozen=True)
-class Game:
+class AuditGame:
     """Two worlds that differ in one client, and what the adversary sees of it.
 
     Attributes:
@@ -101,7 +101,7 @@ class _Round(NamedTuple):
 
 
 def _cohorts(
-    settings: MechanismConfig, game: Game
+    settings: MechanismConfig, game: AuditGame
 ) -> tuple[int, Array, Callable[[Array, Array | int], Array]]:
     """M, the client that is audited, and `(spent, round_num) -> (K,) cohort`.
 
@@ -190,7 +190,7 @@ def clip_log_ratio(
 def _transcript(
     mechanism: Mechanism,
     settings: MechanismConfig,
-    game: Game,
+    game: AuditGame,
     world: Array,
     key: Array,
 ) -> Transcript:
@@ -357,7 +357,7 @@ def make_player(
 
 
 def upload_player(
-    mechanism: Mechanism, settings: MechanismConfig, game: Game, num_games: int
+    mechanism: Mechanism, settings: MechanismConfig, game: AuditGame, num_games: int
 ) -> Player:
     """Plays a game of uploads.
 

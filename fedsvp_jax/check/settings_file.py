@@ -63,6 +63,9 @@ def read(path: pathlib.Path) -> list[Noise]:
         stated = Stated(epsilon, delta, words["per"], content.get("population_size"))
     steps = settings.count("steps")
     sensitivity = clip if words["relation"] == "zero_out" else 2 * clip
+    assumptions = ["the file says what the program does", "nothing else leaves"]
+    if rate < 1:
+        assumptions.append("each batch draws every record by itself, in secret")
     place = "every upload" if by_client else "the sum of a cohort's parts"
     return [
         Noise(
@@ -80,10 +83,6 @@ def read(path: pathlib.Path) -> list[Noise]:
             rate=rate,
             rounds=settings.count("rounds") if "rounds" in content else None,
             setting=None if laplace else Setting("std", clip),
-            assumptions=(
-                "the file says what the program does",
-                "nothing else leaves",
-                *(["each batch draws every record by itself, in secret"] * (rate < 1)),
-            ),
+            assumptions=tuple(assumptions),
         )
     ]

@@ -1,1 +1,1 @@
-"""What every room stands on: arrays, keys, settings, files, libraries that may lack."""
+"""The base of every room: arrays, keys, settings, files, libraries that may lack."""

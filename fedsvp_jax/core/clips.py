@@ -18,8 +18,8 @@ class Clip(NamedTuple):
       in_ball: an upload ends in a ball of radius C, also one that is not finite.
       of_weights: that ball is of the uploaded weights, so the clip reads the model.
       in_steps: every example's gradient is clipped, and the noise is in the steps.
-      asks: the noise is on the answer to a private query, not on the update.
-      granted: the bound was published, not proved.
+      is_query: the noise is on the answer to a private query, not on the update.
+      bound_unproved: the bound was published, not proved.
       either_relation: its bound follows `--relation`, which it reads.
     """
 
@@ -28,8 +28,8 @@ class Clip(NamedTuple):
     in_ball: bool = False
     of_weights: bool = False
     in_steps: bool = False
-    asks: bool = False
-    granted: bool = False
+    is_query: bool = False
+    bound_unproved: bool = False
     either_relation: bool = False
 
 

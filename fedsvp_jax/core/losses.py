@@ -39,7 +39,7 @@ def check_shape(model: Model, examples: Examples, example: Array) -> None:
     """Refuses a loss that does not give one number per example."""
     apply = functools.partial(model.apply, train=False, key=None)
     outputs, _ = jax.eval_shape(apply, *model.shapes(example), example)
-    targets = jax.eval_shape(lambda: examples.wanted[:1])
+    targets = jax.eval_shape(lambda: examples.loss_targets[:1])
     shapes = (
         f"an output of the shape {outputs.shape[1:]} and a target of the shape "
         f"{targets.shape[1:]}"

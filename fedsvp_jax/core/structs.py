@@ -69,7 +69,7 @@ class Examples:
     persons: Array | None = None  # (n,) int32 whose each is; None: rows are the unit
 
     @property
-    def wanted(self) -> Array:
+    def loss_targets(self) -> Array:
         """(n, ...) the targets of the model's loss: `targets`, else the labels."""
         return self.labels if self.targets is None else self.targets
 
@@ -144,6 +144,6 @@ class NoiseInfo:
     clipped: Array  # () float32: 1 where the mechanism clipped the upload, else 0
 
     def visible_to_server(self) -> "NoiseInfo":
-        """What the server may read: nan stands for what no noise hides."""
+        """The fields that the server may read: nan stands for what no noise hides."""
         hidden = np.full(self.clipped.shape, np.nan, np.float32)
         return self.replace(noise_l2=hidden, clipped=hidden)  # type: ignore[attr-defined]

@@ -125,7 +125,7 @@ class Client:
         attributes = np.asarray(data.examples.attributes)[
             np.asarray(split.train)[: self.num_examples]
         ]
-        self._num_private = int((attributes == data.game.attributes.private).sum())
+        self._num_private = int((attributes == data.counts.attributes.private).sum())
         records = map(np.asarray, jax.tree.leaves(data.examples))
         self.site = Site(
             state_path,

@@ -117,8 +117,8 @@ def add_secret_noise(
         origin = np.concatenate(received, axis=None, dtype=np.float64)
     vector = origin + np.concatenate(clipped, axis=None)
     exact = config.clip.in_ball
-    length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
-    if config.clip.granted:
+    length = float(config.private_clip if config.clip.is_query else config.l2_norm_clip)
+    if config.clip.bound_unproved:
         length = 0.0  # nothing bounds it
     step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
     bound = length if exact else 2 * _LONGEST * step

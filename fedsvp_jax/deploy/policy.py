@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Allowance, Participation, Plan
+from fedsvp_jax.accounting import Account, Allowance, Participation, SpendingPlan
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
@@ -54,8 +54,10 @@ class Policy:
     @cached_property
     def mechanism(self) -> Mechanism:
         """The simulator's, with the claim of discrete noise, which a client draws."""
-        mechanism = make_mechanism(self.name, self.config)
-        return mechanism._replace(claim=mechanism.claim._replace(concentrated=True))
+        # In float32, as in a compiled round.
+        config = jax.tree.map(np.float32, self.config)
+        mechanism = make_mechanism(self.name, config)
+        return mechanism._replace(basis=mechanism.basis._replace(concentrated=True))
 
     @cached_property
     def account(self) -> Account:
@@ -66,7 +68,7 @@ class Policy:
     @cached_property
     def allowance(self) -> Allowance:
         """The cost of an upload of each round, and the most that may be spent."""
-        return Plan(self.account).allowance
+        return SpendingPlan(self.account).allowance
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have."""
@@ -82,14 +84,14 @@ class Policy:
     @property
     def is_query(self) -> bool:
         """Whether the noise is on the private query's answer, not on the update."""
-        return self.config.clip.asks
+        return self.config.clip.is_query
 
     @property
     def summed(self) -> bool:
         """Whether only the sum of a cohort's uploads has enough noise: whole numbers,
         which may leave masked alone (`flower_sums`).
         """
-        return self.mechanism.grid is not None and self.mechanism.claim.central
+        return self.mechanism.grid is not None and self.mechanism.basis.central
 
     @property
     def protocol(self) -> Record:
@@ -187,14 +189,14 @@ class Policy:
         """ε of the view "server" where the claim is of a sum: each upload is seen,
         and its client's own share of the noise alone hides it.
         """
-        if not self.mechanism.claim.central:
+        if not self.mechanism.basis.central:
             return None
-        plan, shares = Plan(self.account), root_sharers(self.config) ** 2
+        plan, shares = SpendingPlan(self.account), root_sharers(self.config) ** 2
         return plan.composed("rdp", plan.most_uploads, shares)
 
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
-        claim, participation = self.mechanism.claim, self.account.participation
+        claim, participation = self.mechanism.basis, self.account.participation
         assumptions = [claim.assumptions]
         if self.training.schema:
             assumptions.append(loading.neighbour_assumptions(self.training))
@@ -280,7 +282,7 @@ def make_policy(
     }
     arguments = dict(plain({"config": changed, **facts}))
     config = resolve(config)
-    mechanism_config, _ = plan.make_configured_mechanism(config, **facts)
+    mechanism_config = plan.mechanism_settings(config, **facts)
     promise = part(PromiseSettings, config)
     policy = Policy(config.mechanism, mechanism_config, promise, config, arguments)
     mechanism = policy.mechanism
@@ -295,13 +297,13 @@ def make_policy(
             "deployed client: laplace is drawn in floating point, whose last bits tell "
             "R"
         )
-    central, gradient = mechanism.claim.central, mechanism_config.uploads_gradient
+    central, gradient = mechanism.basis.central, mechanism_config.uploads_gradient
     if mechanism.grid is not None and not (central or gradient):
         raise ValueError(
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"
         )
-    if central and (mechanism.grid is None or mechanism_config.clip.asks):
+    if central and (mechanism.grid is None or mechanism_config.clip.is_query):
         raise ValueError(
             f"mechanism {config.mechanism} protects a cohort's sum, which needs secure "
             "aggregation of whole numbers: noise_trust=secure_aggregation with "

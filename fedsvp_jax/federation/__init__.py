@@ -1,4 +1,4 @@
-"""From settings and data to the program whose rounds `run.Trainer` compiles."""
+"""The way from settings and data to the program whose rounds `run.Trainer` compiles."""
 
 from .budget import solve_noise
 from .program import Program, build

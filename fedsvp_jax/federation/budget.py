@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan
+from fedsvp_jax.accounting import Account, OtherCosts, Participation, SpendingPlan
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.influence import privacy
@@ -76,10 +76,10 @@ def solve_noise(
 
     refused: list[str] = []
 
-    def planned(value: float) -> Plan:
+    def planned(value: float) -> SpendingPlan:
         config = with_value(value)
         _, mechanism = plan.make_configured_mechanism(config, **sizes)
-        return Plan(account_of(config, mechanism, bought))
+        return SpendingPlan(account_of(config, mechanism, bought))
 
     def spends(value: float) -> float:
         try:

@@ -68,7 +68,7 @@ def check_outputs(model: Model, data: FederatedData) -> None:
 
 def check_aggregator(name: str, mechanism: Mechanism) -> None:
     """Raises ValueError: the claim is about an average that another one replaces."""
-    if mechanism.claim.central or mechanism.grid is not None:
+    if mechanism.basis.central or mechanism.grid is not None:
         raise ValueError(
             f"no aggregator of your own goes with mechanism {name} as it is set, "
             "whose claim is about the sum of the uploads: take noise_trust=nobody and "
@@ -83,7 +83,7 @@ def check_unit(
     config: ResolvedConfig, mechanism: Mechanism, data: FederatedData
 ) -> None:
     """Raises ValueError: data or bought bounds have another unit than the claim."""
-    relation = mechanism.claim.relation
+    relation = mechanism.basis.relation
     if data.bought[0] and relation != "none" and not _OF_ROWS.match(relation):
         raise ValueError(
             "bounds of a schema that were bought (private_bounds) hide one row or "
@@ -111,7 +111,7 @@ def check_mechanism(
     check_noise(mechanism, settings, config.mechanism)
     if mechanism.grid is not None:
         check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
-    claim, has_targets = mechanism.claim, data.examples.targets is not None
+    basis, has_targets = mechanism.basis, data.examples.targets is not None
     trained = adapters.in_dtype(model, config.compute_dtype)
     check_unit(config, mechanism, data)
     if config.separate_clips and not (
@@ -121,7 +121,9 @@ def check_mechanism(
             "separate_clips needs clipping=per_example, a linear model and "
             "compute_dtype=float32"
         )
-    published = settings.clip.granted and claim.relation != "none" and not claim.proved
+    published = (
+        settings.clip.bound_unproved and basis.relation != "none" and not basis.proved
+    )
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(
             "client_momentum must be 0 with clipping=paper, whose nominal bound "
@@ -147,7 +149,7 @@ def check_mechanism(
                 "own, whose value for guessing is not known, got "
                 f"{config.empty_utility}"
             )
-    if config.client_values != "none" and claim.central:
+    if config.client_values != "none" and basis.central:
         raise ValueError(
             "client_values must be none where the noise hides a cohort's sum and no "
             f"single upload, as with mechanism {config.mechanism} here: a value tells "

@@ -18,7 +18,7 @@ from .cohort_stream import CohortReader
 _LOG = logging.getLogger(__name__)
 
 
-class Game(NamedTuple):
+class AttributeCounts(NamedTuple):
     """The attributes of a federation, in every cell, and who holds how much of them."""
 
     attributes: Attributes
@@ -28,14 +28,14 @@ class Game(NamedTuple):
     min_num_private: int  # of the private attribute, of the clients that hold any
 
 
-def game_of(
+def count_attributes(
     config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     attributes: Attributes,
     tested: np.ndarray | None,
     counts: np.ndarray,
-) -> Game:
-    """The game on the training examples by client and attribute, (M, N).
+) -> AttributeCounts:
+    """The counts from the training examples by client and attribute, (M, N).
 
     Args:
       tested: each test example's attribute; None where it is not known.
@@ -44,7 +44,7 @@ def game_of(
     masks = planned_coalitions(config.shapley, counts.shape[1])
     rows = coalition_rows(masks, counts.shape[1])
     num_private = counts[:, attributes.private]
-    return Game(
+    return AttributeCounts(
         attributes=attributes,
         num_tested_attributes=0 if tested is None else len(attributes.names),
         private_classes=() if targets else loading.private_classes(config, dataset),
@@ -68,7 +68,7 @@ class FederatedData(NamedTuple):
     examples: Examples
     test: Examples
     split: Split  # leading axis (cells,)
-    game: Game
+    counts: AttributeCounts
     num_train: np.ndarray  # (cells, M): training examples of each client
     most_copies: tuple[int, ...]  # by cell: clients that hold one protected record
     num_classes: int
@@ -89,17 +89,17 @@ class FederatedData(NamedTuple):
 
     @property
     def min_num_examples(self) -> int:
-        """Of the smallest client, in any cell."""
+        """Training examples of the smallest client, over all cells."""
         return int(self.num_train.min())
 
     @property
     def max_num_examples(self) -> int:
-        """Of the largest client, in any cell."""
+        """Training examples of the largest client, over all cells."""
         return int(self.num_train.max())
 
 
 def division_of(config: ResolvedConfig, private: int) -> train_validation.Division:
-    """How clients' examples are divided; a warning where all clients are curious."""
+    """The division of clients' examples; a warning where all clients are curious."""
     number = config.num_hbc_clients if config.num_attributes > 1 else 0
     if number == config.num_clients:
         _LOG.warning(

@@ -1,4 +1,4 @@
-"""From settings and data, in memory or in a store, to the arrays of a round."""
+"""The arrays of a round from settings and data, in memory or in a store."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from fedsvp_jax.data.store.folder import open_store
 from fedsvp_jax.round import cohort
 
 from . import loading
-from .client_data import FederatedData, division_of, game_of
+from .client_data import FederatedData, count_attributes, division_of
 from .cohort_stream import CohortReader
 from .corruption import corrupt_clients
 
@@ -95,7 +95,7 @@ def federate(
     if name is not None and not dataset.columns[name].public:
         from_records.append(f"the categories of {name}")
     protected = np.ones(len(attributes.ids), bool)  # what the relation is about
-    if first.clip.asks:
+    if first.clip.is_query:
         protected = attributes.ids == attributes.private
     changed, num_rows = [examples], len(dataset.train_labels)
     dealt: dict[int, tuple[Any, ...]] = {}  # by seed
@@ -137,7 +137,7 @@ def federate(
             dataset.test_inputs, dataset.test_labels, tested, dataset.test_targets
         ),
         split=split,
-        game=game_of(first, dataset, attributes, tested, counts),
+        counts=count_attributes(first, dataset, attributes, tested, counts),
         num_train=np.asarray(split.num_train),
         most_copies=most_copies,
         from_records=tuple(dict.fromkeys(from_records)),
@@ -205,7 +205,7 @@ def _federate_store(config: ResolvedConfig, store: ClientStore) -> FederatedData
             store.test_inputs, store.test_labels, tested
         ),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),
-        game=game_of(config, store, attributes, tested, train),
+        counts=count_attributes(config, store, attributes, tested, train),
         num_train=num_train[None],
         most_copies=(store.most_copies,),
         from_records=store.from_records,

@@ -225,12 +225,14 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
     """
     if dataset.train_persons is None:
         return
-    needed = {
+    needed: dict[str, tuple[Any, ...]] = {
         "partition": ("iid", "by_writer"),
         "influence_filter": ("none",),
         "corrupted_share": (0.0,),
-        "split": ("by_position", *(("stratified",) * (config.num_attributes == 1))),
+        "split": ("by_position",),
     }
+    if config.num_attributes == 1:
+        needed["split"] += ("stratified",)
     for name, allowed in needed.items():
         if (value := getattr(config, name)) not in allowed:
             raise ValueError(
@@ -247,7 +249,7 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
 
 
 def neighbour_assumptions(config: ResolvedConfig, bought: int = 0) -> str:
-    """What dealing and splitting the examples ask of two neighbouring data sets.
+    """The assumptions on neighbours that dealing and splitting the examples make.
 
     The claim of a mechanism takes each client's training examples as given and their
     number as public. The sentences say what this leaves out. Bounds that were `bought`

@@ -1,4 +1,4 @@
-"""From settings and a federation to the static plan and the cells of a round."""
+"""The static plan and the cells of a round from settings and a federation."""
 
 import dataclasses
 import math
@@ -51,7 +51,9 @@ def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
     return {
         "batch_size": min(config.batch_size, data.split.train.shape[-1]),
         "min_num_examples": float(
-            data.game.min_num_private if config.clip.asks else data.min_num_examples
+            data.counts.min_num_private
+            if config.clip.is_query
+            else data.min_num_examples
         ),
         "max_num_examples": data.max_num_examples,
         "rows_per_person": data.rows_per_person,
@@ -61,7 +63,7 @@ def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
 def choose_parallelism(
     config: ResolvedConfig, target: Target, model: Model, example_shape: Sequence[int]
 ) -> Parallelism:
-    """How much trains side by side: what the flags say, else what the target chooses.
+    """The trainings side by side, as the flags say, else as the target chooses.
 
     A CPU trains the whole cohort side by side if the model has few weights and the
     clients are of one size. Otherwise it trains one client after another, because all
@@ -99,10 +101,8 @@ def choose_parallelism(
     )
 
 
-def make_configured_mechanism(
-    config: ResolvedConfig, **sizes: Any
-) -> tuple[MechanismConfig, Mechanism]:
-    """The part of the settings that the mechanism reads, and the mechanism.
+def mechanism_settings(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
+    """The part of the settings that the mechanism reads.
 
     What a federation says of its clients comes beside them (`sizes`).
 
@@ -112,8 +112,6 @@ def make_configured_mechanism(
         (the largest client's size where nobody fills a batch); `min_num_examples`, by
         default 1; `max_num_examples`, by default as many; `rows_per_person`.
 
-    Raises:
-      ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     entry = about(config.mechanism)
@@ -124,22 +122,30 @@ def make_configured_mechanism(
     always_analytic = entry.epsilon_sets_noise and "calibration" in entry.unread
     if always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
-    return settings, finished_mechanism(config, settings)
+    return settings
 
 
-def finished_mechanism(
+def make_configured_mechanism(
     config: ResolvedConfig,
-    settings: MechanismConfig,
     from_records: Names = (),
     *,
     own_code: bool = False,
-) -> Mechanism:
-    """The mechanism with the claim that a run of the config leaves to it.
+    **sizes: Any,
+) -> tuple[MechanismConfig, Mechanism]:
+    """`mechanism_settings` in float32, as a compiled round has them, and the mechanism.
+
+    Its claim is the one that a run of the config leaves to it.
 
     Args:
+      config: resolved settings.
       from_records: facts that were taken from the records, as `Dataset` has them.
-      own_code: as `Program.own_code`.
+      own_code: whether the model, the loss or the aggregator is one's own.
+      **sizes: as in `mechanism_settings`.
+
+    Raises:
+      ValueError: a setting that the mechanism refuses, or lacks.
     """
+    settings = jax.tree.map(np.float32, mechanism_settings(config, **sizes))
     mechanism = make_mechanism(config.mechanism, settings)
     if config.client_values != "none":
         mechanism = assuming(mechanism, VALUES)
@@ -149,7 +155,7 @@ def finished_mechanism(
         mechanism = assuming(mechanism, KEYED)
     elif own_code:
         mechanism = nominal(mechanism, OWN_CODE)
-    return over_data(mechanism, from_records)
+    return settings, over_data(mechanism, from_records)
 
 
 def poisson_places(config: MechanismConfig) -> int | None:
@@ -194,7 +200,10 @@ def model_by_name(
     if weights := by_class("class_weights", config.class_weights, num_classes):
         shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
     return lambda count: make_model(
-        config.model, num_classes=count, kernels=target.platform, shares=shares
+        config.model,
+        num_classes=count,
+        kernels=target.platform,
+        shares=shares if count == num_classes else (),  # `backbone_of` asks for others
     )
 
 
@@ -213,9 +222,9 @@ def choose_query_parts(
         known, or `classes` or a --private_margin where the private attribute is no
         class.
     """
-    if not config.clip.asks:
+    if not config.clip.is_query:
         return ()
-    classes, layers = data.game.private_classes, config.private_layers
+    classes, layers = data.counts.private_classes, config.private_layers
     if config.private_margin > 0 and not classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
@@ -294,7 +303,7 @@ def make_plan(
     if query_parts:
         work = private_query_work.PRIVATE_QUERY
     if aggregator is None:
-        on_grid = mechanism.grid is not None and mechanism.claim.central
+        on_grid = mechanism.grid is not None and mechanism.basis.central
         aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
     if config.client_values != "none":
         values_plan = client_values.plan_of(
@@ -314,9 +323,9 @@ def make_plan(
         estimation=part(
             EstimationPlan,
             config,
-            private_attribute=data.game.attributes.private,
+            private_attribute=data.counts.attributes.private,
             groups=coalition_groups(
-                data.game.coalition_sizes,
+                data.counts.coalition_sizes,
                 config.batch_size,
                 epochs=config.local_epochs if stacked else None,
             ),
@@ -326,10 +335,10 @@ def make_plan(
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        num_tested_attributes=data.game.num_tested_attributes,
+        num_tested_attributes=data.counts.num_tested_attributes,
         differ_by_class=data.test.targets is None and config.partition != "by_writer",
         test_batch_size=min(config.eval_batch_size, len(data.test.labels)),
-        private_classes=data.game.private_classes,
+        private_classes=data.counts.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
         server=part(optimizers.ServerSettings, config),
@@ -368,7 +377,7 @@ def recorded_settings(
     loss: losses.ExampleLoss | None = None,
     model: Model | None = None,
 ) -> dict[str, object]:
-    """What config.json records: the resolved settings and the data's fingerprint.
+    """The content of config.json: the resolved settings and the data's fingerprint.
 
     What trains side by side is recorded as it was chosen. A loss of one's own is
     recorded by name, and whether it is told targets.

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import jax
-import numpy as np
 
-from fedsvp_jax.accounting import Account, Plan
+from fedsvp_jax.accounting import Account, Allowance, SpendingPlan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
@@ -28,7 +28,7 @@ _solved = lru_cache(maxsize=256)(budget.solve_noise)
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What the rounds of some cells are made of; nothing is compiled yet.
+    """The parts of the rounds of some cells; nothing is compiled yet.
 
     Attributes:
       configs: one resolved config per cell. They differ only in what does not change
@@ -37,12 +37,10 @@ class Program:
       data: the examples, and who holds which in every cell.
       plan: what is fixed when the round is compiled.
       cells: the cells' values, stacked along a leading axis.
-      mechanism_configs: one per cell, as concrete float32 numbers.
+      accounts: one per cell, before the first round.
       target: what the rounds are compiled for.
       cells_together: cells of a sweep that fit side by side on one device.
       stream: the cohorts of clients that are kept on disk; None for data in memory.
-      own_code: whether the model, the loss or the aggregator is one's own.
-      averages: whether the aggregator is one of the package's, which average uploads.
     """
 
     configs: tuple[ResolvedConfig, ...]
@@ -50,59 +48,15 @@ class Program:
     data: client_data.FederatedData
     plan: RoundPlan
     cells: Cell
-    mechanism_configs: tuple[MechanismConfig, ...]
+    accounts: tuple[Account, ...]
     target: Target
     cells_together: int
     stream: cohort_stream.CohortStream | None
-    own_code: bool
-    averages: bool = True
-
-    @cached_property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        """The mechanism of each cell, with its claim on the data as they were read."""
-        return tuple(
-            plans.finished_mechanism(
-                config, settings, self.data.from_records, own_code=self.own_code
-            )
-            for settings, config in zip(
-                self.mechanism_configs, self.configs, strict=True
-            )
-        )
 
     @property
     def mechanism(self) -> Mechanism:
-        """The first cell's, for what is the same in all of them."""
-        return self.mechanisms[0]
-
-    @cached_property
-    def accounts(self) -> tuple[Account, ...]:
-        """One per cell, before the first round."""
-        return tuple(
-            budget.account_of(
-                config,
-                mechanism,
-                self.data.bought,
-                # Cohorts follow from the seed, which can be guessed, and amplify by
-                # their secrecy alone.
-                equal_weights=self.equal_weights and not config.secret_noise,
-                averaged=self.averages,
-                nominal=STATS_LEAVE if self.keeps_stats else "",
-                assumptions=loading.neighbour_assumptions(
-                    config, bought=self.data.bought[0]
-                ),
-                copies=copies,
-            )
-            for config, mechanism, copies in zip(
-                self.configs, self.mechanisms, self.data.most_copies, strict=True
-            )
-        )
-
-    @property
-    def equal_weights(self) -> bool:
-        """Whether every client weighs the same in every cohort that may be drawn."""
-        data = self.data
-        one_size = data.min_num_examples == data.max_num_examples
-        return self.plan.uniform_weights or self.mechanism.uniform_weights or one_size
+        """The first cell's mechanism, for what is the same in all of them."""
+        return self.accounts[0].mechanism
 
     @cached_property
     def is_over(self) -> Callable[..., Array]:
@@ -118,7 +72,9 @@ class Program:
         def over(cell: Cell, spent: Array, admitted: Array, done: Array) -> Array:
             of_round = partial(
                 cohort.cohort_of_round,
-                *(cell.root.shared, cell.allowance, spent),
+                cell.root.shared,
+                cell.allowance,
+                spent,
                 cohort_size=plan.cohort_size,
                 cohorts=plan.cohorts,
                 admitted=admitted,
@@ -127,11 +83,14 @@ class Program:
 
         return partial(over, self.cells)
 
-    @property
-    def keeps_stats(self) -> bool:
-        """Whether the model uploads statistics (BatchNorm's) beside its parameters."""
-        _, stats = self.model.shapes(self.data.example)
-        return bool(jax.tree.leaves(stats))
+
+class _Prepared(NamedTuple):
+    """The parts that cells share which differ in their seeds alone."""
+
+    config: ResolvedConfig  # its noise solved for
+    settings: MechanismConfig
+    account: Account
+    allowance: Allowance
 
 
 def build(
@@ -193,43 +152,55 @@ def build(
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
+    one_size = data.min_num_examples == data.max_num_examples
+    stats = jax.tree.leaves(model.shapes(data.example).stats)
+
+    def prepare(config: ResolvedConfig) -> _Prepared:
+        if config.solve == "noise":
+            config = _solved(config, data.bought, **sizes)
+        settings, mechanism = plans.make_configured_mechanism(
+            config,
+            data.from_records,
+            own_code=is_own or loss is not None or aggregator is not None,
+            **sizes,
+        )
+        uniform = config.weighting == "uniform" or mechanism.uniform_weights
+        account = budget.account_of(
+            config,
+            mechanism,
+            data.bought,
+            # Cohorts follow from the seed, which can be guessed, and amplify by their
+            # secrecy alone.
+            equal_weights=(uniform or one_size) and not config.secret_noise,
+            averages_uploads=aggregator is None,
+            nominal=STATS_LEAVE if stats else "",
+            assumptions=loading.neighbour_assumptions(config, bought=data.bought[0]),
+        )
+        return _Prepared(config, settings, account, SpendingPlan(account).allowance)
+
     # Cells that differ in their seeds alone: their noise is made, checked and planned
     # for once.
     kinds = [dataclasses.replace(config, seed=0) for config in configs]
-    solved = {
-        kind: _solved(kind, data.bought, **sizes) if kind.solve == "noise" else kind
-        for kind in kinds
-    }
-    mechanisms = {
-        kind: plans.make_configured_mechanism(config, **sizes)
-        for kind, config in solved.items()
-    }
-    planned = {
-        kind: Plan(budget.account_of(solved[kind], mechanism, data.bought)).allowance
-        for kind, (_, mechanism) in mechanisms.items()
-    }
-    configs = [
-        dataclasses.replace(solved[kind], seed=config.seed)
-        for kind, config in zip(kinds, configs, strict=True)
-    ]
-    configured = [mechanisms[kind] for kind in kinds]
-    allowances = [planned[kind] for kind in kinds]
-    first_settings, first_mechanism = configured[0]
+    by_kind = {kind: prepare(kind) for kind in dict.fromkeys(kinds)}
     query_parts = plans.choose_query_parts(
-        first_settings, model, None if is_own else by_name, data
+        by_kind[kinds[0]].settings, model, None if is_own else by_name, data
     )
-    for settings, mechanism in mechanisms.values():
-        checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
+    for _, of_kind, account, _ in by_kind.values():
+        mechanism = account.mechanism
+        checks.check_mechanism(first, of_kind, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
-    roots = [
-        prng.run_keys(
-            config.seed, run_digest(config, mechanism, data.fingerprint), noise_key
-        )
-        for config, (_, mechanism) in zip(configs, configured, strict=True)
-    ]
-    mechanism_configs = tuple(jax.tree.map(np.float32, part) for part, _ in configured)
-    cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
+    prepared, roots = [], []
+    for kind, stated, copies in zip(kinds, configs, data.most_copies, strict=True):
+        config, _, account, _ = by_kind[kind]
+        config = dataclasses.replace(config, seed=stated.seed)
+        participation = account.participation._replace(copies=copies)
+        account = dataclasses.replace(account, participation=participation)
+        prepared.append(by_kind[kind]._replace(config=config, account=account))
+        digest = run_digest(config, account.mechanism, data.fingerprint)
+        roots.append(prng.run_keys(config.seed, digest, noise_key))
+    of_cells, settings, accounts, allowances = zip(*prepared, strict=True)
+    cells = plans.make_cells(of_cells, data, settings, allowances, roots)
     stream = None
     if data.reader is not None:
         stream = data.reader.stream(roots[0].shared, first.cohorts, allowances[0])
@@ -237,13 +208,13 @@ def build(
         first, target, model, data.examples.inputs.shape[1:]
     )
     return Program(
-        configs=tuple(configs),
+        configs=of_cells,
         model=model,
         data=data,
         plan=plans.make_plan(
             first,
-            first_settings,
-            first_mechanism,
+            settings[0],
+            accounts[0].mechanism,
             data,
             target,
             parallelism,
@@ -252,10 +223,8 @@ def build(
             hooks=hooks,
         ),
         cells=cells,
-        mechanism_configs=mechanism_configs,
+        accounts=accounts,
         target=target,
         cells_together=parallelism.cells,
         stream=stream,
-        own_code=is_own or loss is not None or aggregator is not None,
-        averages=aggregator is None,
     )

@@ -28,7 +28,7 @@ _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
 class Basis(NamedTuple):
-    """What one upload's (ε, δ) rests on."""
+    """The conditions of an upload's (ε, δ): relation, proof, assumptions, view."""
 
     relation: str  # the neighbouring relation, in words
     proved: bool  # false: the number is nominal
@@ -75,7 +75,7 @@ class Mechanism(NamedTuple):
         training (clipping `per_example`).
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
-      claim: what the guarantee rests on.
+      basis: what the guarantee rests on.
       subsampling: of Poisson batches; None for other uploads, and while traced.
       grid: on which the uploads lie; None where they are not on one.
       least_multiplier: () or (T,) the least z that an upload may be counted with, of
@@ -94,7 +94,7 @@ class Mechanism(NamedTuple):
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
     uniform_weights: bool = False
-    claim: Basis = Basis("", False, "")
+    basis: Basis = Basis("", False, "")
     subsampling: Subsampling | None = None
     grid: Grid | None = None
     least_multiplier: Number = 0.0
@@ -193,7 +193,7 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
 
 
 def nothing_private() -> NoiseInfo:
-    """Of an upload that is a function of public data, any number of which is free."""
+    """NoiseInfo of an upload made of public data alone, which costs nothing."""
     zero = jnp.float32(0)
     return NoiseInfo(
         noise_multiplier=jnp.float32(jnp.inf),
@@ -209,7 +209,7 @@ def nothing_private() -> NoiseInfo:
 
 
 class Law(NamedTuple):
-    """How much noise an upload gets, and what that rests on.
+    """The amount of noise that an upload gets, and what that rests on.
 
     Attributes:
       calibrate: `(R, round) -> UploadNoise`: z and the claim from R in [0, 1] and the
@@ -271,19 +271,17 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     # On an array of rounds, and not under `vmap`: JAX keeps each call of a jitted
     # function on plain numbers under a new trace, up to 8,192 of them.
     rounds = jnp.squeeze(iota(law.num_rounds))
+    least_ratio = 0 if law.needs_contribution else 1
     possible = jax.tree.map(
         lambda *ends: jnp.stack(jnp.broadcast_arrays(*ends, rounds)[:-1]),
-        *(
-            law.calibrate(jnp.float32(ratio), rounds)
-            for ratio in (1 - law.needs_contribution, 1)
-        ),
+        *(law.calibrate(jnp.float32(ratio), rounds) for ratio in (least_ratio, 1)),
     )
     return Mechanism(
         init=stateless,
         update=update,
         step_noise_std=step_noise_std if clip.rule.in_steps else None,
         needs_contribution=law.needs_contribution,
-        claim=claim_of(
+        basis=claim_of(
             clip, *law.assumptions, proved=law.proved, any_epsilon=law.any_epsilon
         ),
         grid=clip.grid,
@@ -295,10 +293,10 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
 
 
 def assuming(mechanism: Mechanism, assumption: str, **changes: Any) -> Mechanism:
-    """The mechanism, whose claim rests on this too, with other fields of the claim."""
-    claim = mechanism.claim
-    changes["assumptions"] = f"{claim.assumptions}; {assumption}"
-    return mechanism._replace(claim=claim._replace(**changes))
+    """The mechanism, whose claim rests on this too, with other fields of the basis."""
+    basis = mechanism.basis
+    changes["assumptions"] = f"{basis.assumptions}; {assumption}"
+    return mechanism._replace(basis=basis._replace(**changes))
 
 
 def nominal(mechanism: Mechanism, why: str) -> Mechanism:
@@ -312,7 +310,7 @@ def claim_of(
     """The clip's claim with further assumptions; nominal if either is."""
     return Basis(
         relation=clip.relation,
-        proved=proved and not clip.rule.granted,
+        proved=proved and not clip.rule.bound_unproved,
         assumptions="; ".join((clip.assumptions, *assumptions, NOTHING_ELSE)),
         client_swap=clip.client_swap,
         any_epsilon=any_epsilon,

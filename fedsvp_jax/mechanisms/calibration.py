@@ -1,4 +1,4 @@
-"""How much Gaussian noise an (ε, δ) asks for, as std over sensitivity."""
+"""The Gaussian noise that an (ε, δ) asks for, as std over sensitivity."""
 
 import dataclasses
 import math

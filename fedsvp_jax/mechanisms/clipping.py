@@ -1,4 +1,4 @@
-"""How far one neighbour can move an upload: a named choice, each with its relation.
+"""Bounds on how far one neighbour can move an upload, by name, with their relations.
 
 | name          | clips                     | bound Δ          | proved |
 |---------------|---------------------------|------------------|--------|
@@ -153,11 +153,11 @@ def make_clipping(config: MechanismConfig) -> Clipping:
 def _grid(
     config: MechanismConfig, bound: Callable[[Number], Array], summed: int
 ) -> Grid | None:
-    """Of clipped updates, and of gradients, which lie Δ apart at any length."""
+    """The grid of clipped updates or of gradients, which lie Δ apart at any length."""
     if config.noise_sampler == "gaussian":
         return None
-    norm = config.private_clip if config.clip.asks else config.l2_norm_clip
-    if config.clip.asks or config.uploads_gradient:
+    norm = config.private_clip if config.clip.is_query else config.l2_norm_clip
+    if config.clip.is_query or config.uploads_gradient:
         return Grid(config.noise_bits, summed, norm, bound)
     if config.clip.in_ball and not config.clip.of_weights:
         return Grid(config.noise_bits, summed, norm)
@@ -178,11 +178,11 @@ def check_clips_update(config: MechanismConfig, name: str) -> None:
 
 
 def _own_clipping(config: MechanismConfig) -> Clipping:
-    """Of the upload or the step of one client alone."""
+    """The clipping rule before a cohort shares the noise."""
     rule, c = config.clip, config.l2_norm_clip
     left_out, scale = config.relation == "add_remove", config.noise_examples_scale
     factor = 1.0 if left_out else 2.0
-    if rule.granted:
+    if rule.bound_unproved:
         assumption = (
             "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
             "gradients are clipped to C at every step"
@@ -206,14 +206,14 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
             f"{scale:g} with clipping {config.clipping}"
         )
     summed = config.batch_size if rule.in_steps else config.max_num_examples
-    if (rule.asks or rule.in_steps) and summed > _MOST_RECORDS:
+    if (rule.is_query or rule.in_steps) and summed > _MOST_RECORDS:
         name = "batch_size" if rule.in_steps else "the examples of a client"
         raise ValueError(
             f"{name} must be at most {_MOST_RECORDS} with clipping="
             f"{config.clipping}, got {summed}: noise for one of so many records is "
             "lost in the rounding of float32"
         )
-    if rule.asks:
+    if rule.is_query:
         changed = (
             "leave one record of the private attribute out of a client's query"
             if left_out
@@ -254,7 +254,7 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
 
 
 def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
-    """Of a local step on examples whose gradients are clipped one by one.
+    """The clipping of a local step that clips each example's gradient.
 
     sqrt(n)·2C/B: what the n steps with a record amount to. Half of it where neighbours
     are two worlds, in one of which a record's clipped gradient is left out of the sums:

@@ -105,7 +105,7 @@ def _bernoulli_exp_times(
 def _discrete_laplace(
     scale: int, number: int, words: Words, step: int = 1
 ) -> np.ndarray:
-    """At most `number` int64 of P(x) in proportion to exp(−|x|·step/scale).
+    """Draws of at most `number` int64 with P(x) in proportion to exp(−|x|·step/scale).
 
     Algorithm 2 with t = scale and s = step, without those that it draws again.
     """

@@ -29,7 +29,7 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
     """
     if (
         mechanism.grid is None
-        or not mechanism.claim.proved
+        or not mechanism.basis.proved
         or mechanism.needs_contribution
         or mechanism.server is not None
         or mechanism.init(1).clients
@@ -46,7 +46,7 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
         return dataclasses.replace(info, epsilon=epsilon)
 
     grid_uploads = "uploads are whole numbers"
-    if not mechanism.claim.central:
+    if not mechanism.basis.central:
         mechanism = counted_by(mechanism, count)
         if config.noise_trust == "nobody":
             grid_uploads = "other clients' noise is not counted; " + grid_uploads

@@ -247,7 +247,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         server=add_correlated if correlated else server,
         uniform_weights=True,
         grid=grid,
-        claim=base.Basis(
+        basis=base.Basis(
             relation="add or remove a client (its update against zero)",
             proved=True,
             assumptions="every update is clipped to S; equal weights; "

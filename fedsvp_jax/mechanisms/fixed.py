@@ -28,7 +28,7 @@ def make_none(config: MechanismConfig) -> base.Mechanism:
     return base.Mechanism(
         init=base.stateless,
         update=update,
-        claim=base.Basis("none", False, "no noise, no guarantee"),
+        basis=base.Basis("none", False, "no noise, no guarantee"),
     )
 
 

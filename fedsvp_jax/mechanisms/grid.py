@@ -30,7 +30,7 @@ _LEAST_STD = 4.0
 
 
 class Grid(NamedTuple):
-    """What every client and the server know of the grid.
+    """The facts of the grid that every client and the server know.
 
     Attributes:
       bits: b.
@@ -159,7 +159,7 @@ def rounding_share(distance: float, step: float, size: int) -> float:
 
 
 def residues(tree: Params, grid: Grid, *, std: Array) -> Params:
-    """What is sent of `add_discrete_noise`'s numbers: uint32 in [0, 2^b)."""
+    """The residues that are sent of `add_discrete_noise`'s numbers: uint32 < 2^b."""
     step = grid_step(grid, std)
     return jax.tree.map(
         lambda leaf: (

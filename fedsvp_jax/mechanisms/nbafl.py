@@ -74,7 +74,7 @@ def make_nbafl(config: MechanismConfig) -> base.Mechanism:
     calibration.check_calibration(config)
     clipping = make_clipping(config)
     base_bound = clipping.bound
-    if config.clip.granted:
+    if config.clip.bound_unproved:
         clipping = clipping._replace(
             bound=lambda num_examples: base_bound(config.min_num_examples)
         )

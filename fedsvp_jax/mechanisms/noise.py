@@ -29,7 +29,7 @@ def shrinkage(norms: Array, bound: Number) -> tuple[Array, Array]:
 
 
 def clip_into_ball(tree: Params, bound: Number) -> tuple[Params, Array]:
-    """As `clip_by_l2_norm`; a tree that is not finite, or whose norm is not, becomes 0.
+    """The tree of `clip_by_l2_norm`, or 0 where it or its norm is not finite.
 
     So every tree ends in the ball, which a claim about all data sets needs: there is
     data on which training overflows, and an upload that is not finite would tell it.

@@ -72,7 +72,7 @@ def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> No
                     f"{value:g} in round {round_num + 1} at R = {ratio:g} of a client "
                     f"of {size:g} examples, by mechanism {label}"
                 )
-    claims_uploads = mechanism.claim.view == "server" and mechanism.subsampling is None
+    claims_uploads = mechanism.basis.view == "server" and mechanism.subsampling is None
     if label in BUILT_IN or not claims_uploads:
         return
     for info in infos.values():

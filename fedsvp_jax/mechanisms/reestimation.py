@@ -132,7 +132,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         init=init,
         update=update,
         server=server,
-        claim=base.claim_of(
+        basis=base.claim_of(
             clipping.make_clipping(config),
             "the clip follows the client's own past norm, which no noise hides",
             proved=False,

@@ -26,7 +26,7 @@ from .subsampling import is_poisson, subsampling
 
 
 class Entry(NamedTuple):
-    """What is known of a mechanism before it is made: see `register_mechanism`."""
+    """The facts of a mechanism before it is made: see `register_mechanism`."""
 
     label: str
     factory: Callable[[MechanismConfig], Mechanism] | None = None
@@ -99,7 +99,7 @@ def mechanism_names() -> tuple[str, ...]:
 
 
 def about(name: str) -> Entry:
-    """What is known of a mechanism; of an unknown name its label alone.
+    """The registered facts of a mechanism; of an unknown name its label alone.
 
     Results of a mechanism from outside can be shown where it is not registered.
     """
@@ -150,7 +150,7 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = discrete_noise.discrete(mechanism, config, name)
     if config.noise_trust == "secure_aggregation" and name != "none":
         mechanism = shared_noise.shared(mechanism, config, name)
-    if config.clip.asks:
+    if config.clip.is_query:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
     if name not in BUILT_IN:
         mechanism = nominal(

@@ -79,7 +79,7 @@ def guided_multiplier(tolerance: Array, epsilon: Number, floor: Number) -> Array
 def explanation(
     formula: str, tolerance_of: Callable[[float, float], Array]
 ) -> Callable[[Record], str]:
-    """For pages: how σ follows from R and how much it can, from a run's settings.
+    """The explanation for pages of how σ follows from R, and how far it can.
 
     The formula of T stands there in words.
     """

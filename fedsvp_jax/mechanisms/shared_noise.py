@@ -48,8 +48,8 @@ def shared(
     one_step = subsampling.is_poisson(config) and config.local_steps == 1
     state = mechanism.init(1)
     if (
-        mechanism.claim.central
-        or mechanism.claim.relation == "none"
+        mechanism.basis.central
+        or mechanism.basis.relation == "none"
         or (mechanism.step_noise_std is not None and not one_step)
         or mechanism.needs_contribution
         or state.clients

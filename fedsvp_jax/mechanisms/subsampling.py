@@ -44,7 +44,7 @@ class Subsampling(NamedTuple):
     most_steps: int
 
     def steps(self, multiplier: float, uploads: int) -> tuple[SampledSteps, ...]:
-        """What so many uploads of multiplier z consist of; the worst of them counts."""
+        """The steps of so many uploads of multiplier z; the worst kind counts."""
         z = multiplier * math.sqrt(self.most_steps)
         return tuple(SampledSteps(z, q, k * uploads) for q, k in self.kinds)
 
@@ -56,13 +56,13 @@ def is_poisson(config: MechanismConfig) -> bool:
 
 
 def most_steps(config: MechanismConfig, num_examples: int | None = None) -> int:
-    """As `local_training.upload_steps`, of a client of that size; of the largest."""
+    """`local_training.upload_steps` of a client of that size; of the largest."""
     per_epoch = max((num_examples or config.max_num_examples) // config.batch_size, 1)
     return config.local_steps or config.local_epochs * per_epoch
 
 
 def subsampling(config: MechanismConfig) -> Subsampling | None:
-    """What the steps of the config's uploads are; None where m is a tracer.
+    """The subsampling in the config's uploads; None where m is a tracer.
 
     Clients are divided by size into intervals. One kind stands for an interval: q of
     its smallest client and the steps of its largest, so that a kind is exact where all

@@ -104,7 +104,7 @@ class Validation:
         def step(batch: Array, total: Array) -> Array:
             rows = self._rows(batch)
             logits = self._batch_logits(weights, rows)
-            scores = self._scores(logits, self.examples.wanted[rows])
+            scores = self._scores(logits, self.examples.loss_targets[rows])
             start = batch * self.batch_size
             place = start + iota(self.batch_size)
             return total + jnp.sum(jnp.where(place < self.count, scores, 0))
@@ -135,7 +135,7 @@ class Validation:
 
     def utility_of(self, logits: Array) -> Array:
         """() float32: the utility of a model with these logits, (v, c)."""
-        scores = self._scores(logits, self.examples.wanted[self._padded])
+        scores = self._scores(logits, self.examples.loss_targets[self._padded])
         counted = iota(len(scores)) < self.count
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
@@ -173,7 +173,7 @@ def evaluate(
         position = batch * batch_size + iota(batch_size)
         rows = jnp.minimum(position, num_examples - 1)
         outputs = outputs_for(model, *weights, test.inputs[rows])
-        losses = model.loss(outputs, test.wanted[rows])
+        losses = model.loss(outputs, test.loss_targets[rows])
         if by_class:
             hits = (jnp.argmax(outputs, -1) == test.labels[rows]).astype(jnp.int32)
         else:

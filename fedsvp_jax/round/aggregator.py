@@ -1,4 +1,4 @@
-"""How a cohort's uploads become one update: as floats, or as residues on a grid."""
+"""The sum of a cohort's uploads: of floats, or of residues on a grid."""
 
 import jax.numpy as jnp
 

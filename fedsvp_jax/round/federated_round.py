@@ -9,6 +9,7 @@ devices.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,10 +45,21 @@ from .state import (
     rates_of_round,
 )
 
-# What is added up over the cohort (uploads, statistics), and what is the client's own.
-ClientResult = tuple[
-    tuple[Upload, Params], tuple[MechanismState, ClientMetrics, Weights | None]
-]
+
+class ClientResult(NamedTuple):
+    """A client's round.
+
+    `upload` and `stats` are its parts of the cohort's sums, multiplied by its weight or
+    residues of the mechanism's grid. The rest is the client's own.
+    """
+
+    upload: Upload
+    stats: Params
+    memory: MechanismState
+    metrics: ClientMetrics
+    # The update with its statistics, zeros in an empty place; None unless a part of the
+    # round looks at every upload.
+    sent_weights: Weights | None
 
 
 def federated_round(
@@ -88,12 +100,19 @@ def federated_round(
         in_order = plan.known_trips and chunk_size in (1, plan.cohort_size)
         order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
-        def run_client(lane: Array) -> ClientResult:
+        def run_client(lane: Array) -> tuple[Params, Params]:
             place = lane if in_order else order[lane]
-            at = prng.Address(key, clients[place], round_num, lane_axes)
-            row, weight = rows[place], weights[place]
-            examples = data.examples
-            return client_round(model, plan, cell, state, examples, row, weight, at)
+            result = client_round(
+                model,
+                plan,
+                cell,
+                state,
+                data.examples,
+                address=prng.Address(key, clients[place], round_num, lane_axes),
+                row=rows[place],
+                weight=weights[place],
+            )
+            return result[:2], result[2:]
 
         (total, stats), by_lane = lanes.map_lanes(
             run_client,
@@ -103,10 +122,9 @@ def federated_round(
             devices=devices,
             known_trips=plan.known_trips,
         )
-        by_place: Params = (
-            by_lane if in_order else tree.cell_of(by_lane, jnp.argsort(order))
-        )
-        memories, metrics, stacked = by_place
+        if not in_order:
+            by_lane = tree.cell_of(by_lane, jnp.argsort(order))
+        memories, metrics, stacked = by_lane
 
         # The aggregate, and the hooks that measure the uploads.
         infos = metrics.noise
@@ -195,27 +213,21 @@ def client_round(
     cell: Cell,
     state: ServerState,
     examples: Examples,
+    *,
+    address: prng.Address,
     row: Array,
     weight: Array,
-    at: prng.Address,
 ) -> ClientResult:
     """One client's round.
 
     Args:
+      address: with the client -1 for an empty place in the cohort.
       row: () int32, the client's row of `cell.split`.
       weight: () p_i of the average.
-      at: with the client -1 for an empty place in the cohort.
-
-    Returns:
-      `((upload, stats), (memory, metrics, sent_weights))`. The first
-      tuple is added up over the cohort. It is multiplied by the weight, or holds
-      residues of the mechanism's grid. The second tuple is the client's own;
-      `sent_weights` is the update with its statistics, zeros in an empty place; None
-      unless a part of the round looks at every upload.
     """
-    client_id = jnp.asarray(at.client)
+    client_id = jnp.asarray(address.client)
     valid = client_id >= 0
-    at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
+    at = dataclasses.replace(address, client=jnp.maximum(client_id, 0))
     split = tree.cell_of(cell.split, row)
     split = dataclasses.replace(split, num_train=jnp.where(valid, split.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
@@ -251,7 +263,7 @@ def client_round(
         sent_weights = jax.tree.map(
             lambda leaf: jnp.where(valid, leaf, 0), Weights(upload.update, stats)
         )
-    return summed, (memory, metrics, sent_weights)
+    return ClientResult(summed[0], summed[1], memory, metrics, sent_weights)
 
 
 def _check_update(plan: RoundPlan, upload: Upload, params: Params) -> None:

@@ -381,7 +381,9 @@ def _batch(
         pixels = preprocessing.random_crop_and_flip(
             pixels, position, key=jax.random.fold_in(key, 1)
         )
-    return Batch(preprocessing.normalize(pixels), examples.wanted[chosen], weights, key)
+    return Batch(
+        preprocessing.normalize(pixels), examples.loss_targets[chosen], weights, key
+    )
 
 
 def clipped_gradient(

@@ -142,7 +142,7 @@ def mean_clipped_gradient(
     def loss(weights: list[Array], row: Array) -> Array:
         model_params = replaced(params, weights, query_parts)
         outputs = outputs_for(model, model_params, stats, examples.inputs[row][None])
-        return model.loss(outputs, examples.wanted[row][None])[0]
+        return model.loss(outputs, examples.loss_targets[row][None])[0]
 
     def clipped_gradient(row: Array) -> list[Array]:
         return noise.clip_into_ball(jax.grad(loss)(weights, row), bound)[0]

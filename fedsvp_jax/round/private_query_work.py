@@ -70,7 +70,7 @@ def noised_answer(task: Task, work: LocalWork, update: Params) -> Release:
     Clients without private records add their share of the cohort's noise too.
     """
     assert work.private is not None
-    holds = jnp.any(work.private) | task.mechanism.claim.central
+    holds = jnp.any(work.private) | task.mechanism.basis.central
     holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
     noised, memory, info = add_noise(
         task.mechanism,

@@ -41,7 +41,7 @@ from .local_training import TrainingRates, TrainingRecipe
 
 
 class Upload(NamedTuple):
-    """What leaves a client but its statistics; leaves (...) of one, or summed."""
+    """A client's upload but its statistics; leaves (...) of one, or summed."""
 
     update: Params  # client minus server
     answer: list[Array]  # to the private query, [] without one
@@ -65,7 +65,7 @@ class ClientWork(NamedTuple):
 
 
 class Aggregator(NamedTuple):
-    """How the server makes one update of a cohort's uploads.
+    """The server's rule that makes one update of a cohort's uploads.
 
     The sum of the weighted uploads is built lane by lane, so that no upload need be
     kept. One that has to see every upload says so.
@@ -87,7 +87,7 @@ class Aggregator(NamedTuple):
 
 
 class Uploads(NamedTuple):
-    """What a hook may look at once all uploads have come.
+    """The facts that a hook may look at once all uploads have come.
 
     Attributes:
       stacked: leaves (K, ...): update and statistics of each place; an empty one holds
@@ -212,7 +212,7 @@ class Task:
 
     @property
     def memory(self) -> MechanismState:
-        """What the mechanism remembers of the client."""
+        """The client's scalars that the mechanism remembers."""
         return self.state.mechanism.of(self.at.client)
 
 

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import models
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
@@ -22,6 +21,7 @@ from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weight
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program
+from fedsvp_jax.federation.plan import model_by_name
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.settings import FilterSettings
@@ -116,12 +116,8 @@ def judge(program: Program, start: Weights) -> Verdict:
         config.learning_rate,
         prng.stream_key(key, prng.Stream.WARM_UP),
     )
-    backbone = backbone_of(
-        lambda num_classes: models.make_model(
-            config.model, num_classes=num_classes, kernels=program.target.platform
-        ),
-        preprocessing.normalize(data.warmup.inputs[:1]),
-    )
+    build = model_by_name(config, program.target, data.num_classes)
+    backbone = backbone_of(build, preprocessing.normalize(data.warmup.inputs[:1]))
     network = last_layer.freeze(backbone, *trained)
     scaling, kernel = last_layer.fit_last_layer(
         network.features(data.warmup.inputs),
@@ -132,7 +128,7 @@ def judge(program: Program, start: Weights) -> Verdict:
     )
 
     def first_examples(indices: Array, count: Array, limit: int) -> Batches:
-        """Of each client, with weights of 0 for the padding."""
+        """The first examples of each client, with weights of 0 for the padding."""
         first = indices[:, :limit]
         valid = iota(first.shape[1])[None] < count[:, None]
         raw = network.features(data.examples.inputs[first.ravel()])

@@ -106,7 +106,7 @@ def train(
         checkpointer = Checkpointer(folder.path / "checkpoints", folder.identity)
         session = Session(trainer, folder, loggers, options, checkpointer)
         (summary,) = session.run(stop)
-        attributes = program.data.game.attributes
+        attributes = program.data.counts.attributes
         summary = {
             "mechanism": config.mechanism,
             "rounds": session.done,

@@ -44,7 +44,7 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
     (config,) = program.configs
     if not config.publish_scores:
         return
-    relation = program.mechanism.claim.relation
+    relation = program.mechanism.basis.relation
     if config.total_epsilon is None:
         raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
     bounds, each = program.data.bought

@@ -1,4 +1,4 @@
-"""From a call's metrics to the account and the files' rows."""
+"""The account and the files' rows from a call's metrics."""
 
 import math
 from collections.abc import Iterable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Plan, claims
+from fedsvp_jax.accounting import SpendingPlan, claims
 from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
@@ -83,7 +83,7 @@ class Session:
                     content["accounts"], self.accounts, strict=True
                 )
             ]
-        rounds = min(Plan(account).whole_rounds for account in self.accounts)
+        rounds = min(SpendingPlan(account).whole_rounds for account in self.accounts)
         if rounds < config.num_rounds:
             _log.warning(
                 "the uploads that clients may send fill about %d of %d rounds; where "

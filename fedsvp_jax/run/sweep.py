@@ -131,7 +131,7 @@ class SweepPlan:
 
 
 def cell_name(config: Config) -> Record:
-    """What tells a cell's rows from the others'.
+    """The fields that identify a cell.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
     whose noise was solved for has its `total_epsilon` in its place.
@@ -172,7 +172,7 @@ def programs(
 
 
 def _test_rows(test: Examples) -> Record:
-    """How many test rows there are, and the share of their most frequent class."""
+    """The number of test rows, and the share of their most frequent class."""
     labels = np.asarray(test.labels)
     if test.targets is not None or not len(labels):
         return {}

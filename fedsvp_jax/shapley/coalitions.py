@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core import paired
 from fedsvp_jax.core.structs import Array
+
+from . import paired
 
 
 class Group(NamedTuple):

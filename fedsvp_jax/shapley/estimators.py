@@ -12,13 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core import paired
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.structs import Array, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models.evaluation import Validation
 
-from . import residual_process
+from . import paired, residual_process
 from .coalitions import EstimationPlan, Group, coalition_rows, drawn_pairs
 
 Measured = tuple[Weights, Array]  # models, and what was measured of them

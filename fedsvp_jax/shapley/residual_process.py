@@ -33,10 +33,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core.paired import random_ranks
 from fedsvp_jax.core.structs import Array, Number
 
 from .coalitions import coalition_rows
+from .paired import random_ranks
 
 LENGTH, NUGGET = 0.5, 0.01
 DEVIATIONS = 3.0  # of a 95 % interval; 1.96 if the process were the games' own

@@ -24,7 +24,7 @@ def test_the_exact_epsilon_is_taken_up_to_both_ends_of_its_range() -> None:
 
 @pytest.mark.hole
 @pytest.mark.parametrize("method", ["rdp", "pld", "gdp"])
-def test_g17_no_precision_overflows_an_accountant(method: str) -> None:
+def test_no_precision_overflows_an_accountant(method: str) -> None:
     """PLD ended with OverflowError where an upload's ε is in the hundreds."""
     spent = [
         composed_epsilon(method, one, 1e-5, responses=[(5, 0.5)])

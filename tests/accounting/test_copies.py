@@ -1,4 +1,4 @@
-"""What a record spends that several clients hold (N6)."""
+"""What a record spends that several clients hold."""
 
 import math
 
@@ -23,7 +23,7 @@ UPLOADS = {"multiplier": 2.0, "epsilon": 0.1, "delta": 1e-5}
 
 
 @pytest.mark.parametrize(("copies", "epsilon"), [(4, 4.39), (12, 8.42)])
-def test_n6_a_claim_of_2_is_larger_for_a_record_with_copies(
+def test_a_claim_of_2_is_larger_for_a_record_with_copies(
     copies: int, epsilon: float
 ) -> None:
     """ACCOUNT.md: no row said so."""
@@ -36,7 +36,7 @@ def test_n6_a_claim_of_2_is_larger_for_a_record_with_copies(
 
 @given(seed=st.integers(0, 10**6), copies=st.integers(2, 4))
 @settings(max_examples=40, deadline=None)
-def test_n6_no_record_of_any_federation_spends_more_than_its_row(
+def test_no_record_of_any_federation_spends_more_than_its_row(
     seed: int, copies: int
 ) -> None:
     """Cohorts, noise, weights and holders are drawn; the move of a record is summed."""
@@ -60,7 +60,7 @@ def test_n6_no_record_of_any_federation_spends_more_than_its_row(
 
 
 @pytest.mark.parametrize(("against_server", "uploads"), [(True, 2), (False, 4)])
-def test_n6_an_average_spends_no_more_than_uploads_where_these_are_claimed(
+def test_an_average_spends_no_more_than_uploads_where_these_are_claimed(
     against_server: bool, uploads: int
 ) -> None:
     """Two holders upload one after another, so Minkowski's bound is twice the sum."""
@@ -71,7 +71,7 @@ def test_n6_an_average_spends_no_more_than_uploads_where_these_are_claimed(
     assert spent == pytest.approx(composed_epsilon("gdp", uploads / 2.0**2, 1e-5))
 
 
-def test_n6_poisson_batches_of_clients_of_two_sizes_compose() -> None:
+def test_poisson_batches_of_clients_of_two_sizes_compose() -> None:
     """No kind alone bounds the mixture; the worst rate with the worst count does."""
     subsampling = Subsampling(((0.05, 40), (0.02, 80)), 80)
     book = Book(4, subsampling=subsampling, who={"copies": 2})
@@ -87,7 +87,7 @@ def test_n6_poisson_batches_of_clients_of_two_sizes_compose() -> None:
 
 
 @pytest.mark.parametrize("partition", ["paper", "iid"])
-def test_n6_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
+def test_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
     config = small(partition=partition, mechanism="nbafl", clipping="update_clip")
     program = federation.build([config], digits())
     held, split = np.zeros(len(digits().train_labels), int), program.data.split
@@ -101,7 +101,7 @@ def test_n6_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
     assert copies == held.max() and (copies > 1) == (partition == "paper")
 
 
-def test_n6_rows_of_all_copies_stand_beside_those_of_one() -> None:
+def test_rows_of_all_copies_stand_beside_those_of_one() -> None:
     book = Book(7, make("nbafl", clipping="update_clip"))
     record(book, [0, 1, 2], **UPLOADS, weights=1 / 3)
     for copies in (1, 2):

@@ -94,7 +94,7 @@ def in_float32(step: float, shares: np.ndarray) -> Any:
 
 @pytest.mark.parametrize("sizes", [(601, 599), (40, 40, 40), (7, 5, 3)])
 def test_no_average_of_weighted_uploads_tells_more_than_its_row(sizes: tuple) -> None:
-    """A1: the observer's row was below what it is told, and called proved."""
+    """The observer's row was below what it is told, and called proved."""
     mechanism, std = make("gaussian", **ALONE), 3.0
     step = float(grid_step(mechanism.grid, jnp.float32(std)))
     average = in_float32(step, np.asarray(sizes, float))
@@ -140,4 +140,4 @@ def test_no_row_is_below_the_servers_unless_residues_are_summed(
     for number in {1, copies}:
         others = [value for name, value in found.items() if name.endswith(f" {number}")]
         assert len(others) == 4 and min(others) == found[f"server {number}"]
-    assert "other clients' noise is not counted" in mechanism.claim.assumptions
+    assert "other clients' noise is not counted" in mechanism.basis.assumptions

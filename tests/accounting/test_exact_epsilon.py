@@ -94,7 +94,7 @@ def test_three_hundred_drawn_epsilons_are_exact_from_above(first: int) -> None:
         (20.0, 0.001, 10_000, 1e-5, 0.01253110),  # 0.01668
     ],
 )
-def test_a4_a9_epsilons_are_those_of_an_inversion(
+def test_epsilons_are_those_of_an_inversion(
     z: float, q: float, n: int, delta: float, exact: float
 ) -> None:
     """What was printed stands beside: below by rounding, or far above."""
@@ -104,7 +104,7 @@ def test_a4_a9_epsilons_are_those_of_an_inversion(
 
 
 @pytest.mark.hole
-def test_a9_epsilon_falls_with_delta_and_noise_without_leaps() -> None:
+def test_epsilon_falls_with_delta_and_noise_without_leaps() -> None:
     """At small δ ε stood still, fell and was infinite; at small z it leapt to RDP's."""
     by_delta = [pld(1.0, 0.01, 1_000, 10.0**-k) for k in range(1, 19)]
     assert np.all(np.diff(by_delta) > 0) and by_delta[-1] < 8

@@ -1,4 +1,4 @@
-"""Where float32's noise ends, and what that turns nominal (A8)."""
+"""Where float32's noise ends, and what that turns nominal."""
 
 import math
 from typing import Any
@@ -11,7 +11,13 @@ from ledgers import Book, record
 from published import epsilon_of, make
 from scipy import stats
 
-from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan, claims
+from fedsvp_jax.accounting import (
+    Account,
+    OtherCosts,
+    Participation,
+    SpendingPlan,
+    claims,
+)
 from fedsvp_jax.accounting.claims import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.core import prng
@@ -152,8 +158,8 @@ def test_a_deployed_clients_noise_is_discrete() -> None:
     told = GAUSSIAN | {"epsilon": epsilon_of(0.15, 1e-5)}
     config = ExperimentConfig(mechanism="gaussian", **told)
     policy = make_policy(config, min_num_examples=40)
-    assert policy.mechanism.claim.concentrated and policy.says()["status"] == "proved"
-    sums = Plan(policy.account).sums(1)
+    assert policy.mechanism.basis.concentrated and policy.says()["status"] == "proved"
+    sums = SpendingPlan(policy.account).sums(1)
     assert sums.least_multiplier == pytest.approx(0.15)
     assert policy.account.certain_chance(sums, OtherCosts()) == 0
 

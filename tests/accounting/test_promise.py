@@ -20,7 +20,7 @@ from fedsvp_jax.accounting import (
     Participation,
     claims,
 )
-from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting.promise import SpendingPlan
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.influence import privacy
@@ -70,7 +70,7 @@ CASES += [("poisson", "worst_case", False, 2, method) for method in ("rdp", "pld
 
 @pytest.mark.hole
 @pytest.mark.parametrize(("name", "release", "filtered", "size", "method"), CASES)
-def test_g1_the_promise_is_kept_and_one_upload_more_would_break_it(
+def test_the_promise_is_kept_and_one_upload_more_would_break_it(
     name: str, release: str, filtered: bool, size: int, method: str
 ) -> None:
     total = TOTALS[method]
@@ -88,12 +88,12 @@ def test_g1_the_promise_is_kept_and_one_upload_more_would_break_it(
     assert played.spent() <= total * (1 + 1e-6)
     *_, before = claims.table(played.account, methods=())
     everybody = np.arange(CLIENTS)
-    played.upload(everybody[: size if played.mechanism.claim.central else CLIENTS])
+    played.upload(everybody[: size if played.mechanism.basis.central else CLIENTS])
     assert played.spent() > total
     *_, after = claims.table(played.account, methods=())
     assert before.assumptions.startswith("kept for every client")
     assert before.proved == played.account.proved
-    assert after.assumptions.startswith("broken") and not after.proved  # N21
+    assert after.assumptions.startswith("broken") and not after.proved
 
 
 def plan_of(
@@ -101,9 +101,9 @@ def plan_of(
     config: MechanismConfig,
     mechanism: Mechanism,
     other_costs: OtherCosts | None = None,
-) -> Plan:
+) -> SpendingPlan:
     who = part(Participation, config, other_costs=other_costs or OtherCosts())
-    return Plan(Account.of(mechanism, who, promise))
+    return SpendingPlan(Account.of(mechanism, who, promise))
 
 
 def allowed(name: str, promise: PromiseSettings, **changes: Any) -> Allowance:
@@ -222,7 +222,7 @@ def test_a_limit_on_uploads_holds_with_and_without_a_promise(
 
 @pytest.mark.hole
 @pytest.mark.parametrize("size", [4, 5])
-def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
+def test_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
     size: int,
 ) -> None:
     """A dry run said 2.46, proved, and the last two clients had spent 2.99."""
@@ -230,7 +230,7 @@ def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
     promise = PromiseSettings()
     played = Played("dp_fedavg", promise, num_clients=7, cohort_size=size, **told)
     assert set(played.sizes) == {size} and played.rounds < 6
-    plan = Plan(played.account)
+    plan = SpendingPlan(played.account)
     for method in ("basic", "rdp"):
         planned = claims.planned_row(played.account, plan.always)["epsilon_spent"]
         assert played.account.epsilon_spent(method) <= planned[method] * (1 + 1e-5)
@@ -238,7 +238,7 @@ def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
 
 @pytest.mark.hole
 def test_a_promise_of_the_average_says_what_a_curious_client_sees() -> None:
-    """N9: a promise of 2 was called kept against all who see the average."""
+    """A promise of 2 was called kept against all who see the average."""
     _, mechanism = told("dp_fedavg", cohort_size=2, noise_multiplier=10.0)
     book = Book(2, mechanism)
     z = 10.0 / np.sqrt(2)
@@ -284,5 +284,5 @@ def test_a_proved_promise_survives_whatever_thins_the_cohorts(
     )
     assert found.account.proved
     assert found.spent() <= total
-    least = size if found.mechanism.claim.central else 1
+    least = size if found.mechanism.basis.central else 1
     assert all(one == 0 or one >= least for one in found.sizes)

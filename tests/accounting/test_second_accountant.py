@@ -70,7 +70,7 @@ def _multipliers(told: Drawn, clients: Uploaded, view: str) -> np.ndarray:
         for leaf in (noise.noise_multiplier, noise.noise_std, noise.sensitivity)
     )
     noised = (z > 0) & np.isfinite(z)
-    in_sum = (std > 0) | told.account.mechanism.claim.central
+    in_sum = (std > 0) | told.account.mechanism.basis.central
     if view == "server" or not np.all(in_sum | ~noised):
         return z
     known = {"observer": 0, "curious_client": 1, "colluders": told.config.colluders}
@@ -230,7 +230,7 @@ def agree(told: Drawn) -> int:
     No row is below what a client has spent, nor above it where that is exact: a client
     of another size is counted with the worst of all.
     """
-    claim, delta, by_both = told.account.mechanism.claim, told.config.target_delta, 0
+    claim, delta, by_both = told.account.mechanism.basis, told.config.target_delta, 0
     equal = len(set(told.sizes.tolist())) == 1
     for row in told.summary["guarantees"]:
         ours, method = row["epsilon"], row["method"]

@@ -26,11 +26,11 @@ SETTINGS = published(
     num_rounds=2,
     delta=DELTA,
 )
-PRESENCE = audit.Game((10.0, 0.0), others=(1.0,) * 3)
+PRESENCE = audit.AuditGame((10.0, 0.0), others=(1.0,) * 3)
 
 
 def played(
-    game: audit.Game,
+    game: audit.AuditGame,
     seed: int,
     name: str = "dp_fedavg",
     told: MechanismConfig = SETTINGS,
@@ -79,7 +79,7 @@ def test_another_upload_with_noise_of_its_own_does_not_help():
     settings = published(
         "gaussian", epsilon=epsilon_of(1.0, 0.02), num_rounds=1, **told
     )
-    game = audit.Game((10.0, -10.0), others=(-1.0,))
+    game = audit.AuditGame((10.0, -10.0), others=(-1.0,))
     # 2C apart with twice the variance; alone it would be 1.
     assert_gaussian(played(game, 8, "gaussian", settings), 0.5)
 
@@ -104,7 +104,7 @@ def test_a_released_r_is_scored_by_its_likelihood_ratio(release: str):
         l2_norm_clip=1.0,
         num_rounds=1,
     )
-    game = audit.Game((0.0, 0.0), ratios=(1.0, 0.0))
+    game = audit.AuditGame((0.0, 0.0), ratios=(1.0, 0.0))
     scores = played(game, 10, "fedsva", settings, games=4000)
     # An (ε, 0)-DP release: |score| ≤ ε, and P[score = ε] is that of the mechanism.
     assert np.abs(scores.inside).max() <= 2.0 + 1e-5
@@ -117,7 +117,7 @@ def test_a_noise_scale_that_follows_r_is_found():
     settings = published(
         clipping="update_clip", epsilon=0.5, delta=0.1, l2_norm_clip=1.0, num_rounds=1
     )
-    game = audit.Game((1.0, 1.0), ratios=(1.0, 0.0), dimension=2048)
+    game = audit.AuditGame((1.0, 1.0), ratios=(1.0, 0.0), dimension=2048)
     bounds = {}
     for release in ("raw", "worst_case"):
         config = dataclasses.replace(settings, contribution_release=release)

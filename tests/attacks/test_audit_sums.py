@@ -7,13 +7,13 @@ import pytest
 from deployed import SUMS, policy
 from sum_games import sums_player
 
-from fedsvp_jax.attacks.audit import Game
+from fedsvp_jax.attacks.audit import AuditGame
 from fedsvp_jax.core import prng
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms import grid as grids
 from fedsvp_jax.mechanisms.grid import Grid
 
-GAME = Game((10.0, 0.0), others=(1.0, 1.0), dimension=3)
+GAME = AuditGame((10.0, 0.0), others=(1.0, 1.0), dimension=3)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def _scale_epsilon(std: float, delta: float) -> float:
 
 
 @pytest.mark.hole
-def test_g13_where_the_noise_scale_differs_the_gaussian_bound_exceeds_the_truth():
+def test_where_the_noise_scale_differs_the_gaussian_bound_exceeds_the_truth():
     std, delta, games = 0.5, 0.3, 400_000
     truth = _scale_epsilon(std, delta)
     rng = np.random.default_rng(0)

@@ -90,7 +90,7 @@ def test_what_cannot_be_attacked_is_refused():
 
 @pytest.mark.hole
 @pytest.mark.parametrize("attack", list(membership.SCORES))
-def test_g14_a_tpr_at_a_small_fpr_has_the_jackknifes_interval(attack: str):
+def test_a_tpr_at_a_small_fpr_has_the_jackknifes_interval(attack: str):
     phi, member = made(2.0, models=8, examples=100)
     whole = membership.roc(attack, phi, member)
     left = [
@@ -109,7 +109,7 @@ def test_g14_a_tpr_at_a_small_fpr_has_the_jackknifes_interval(attack: str):
 
 @pytest.mark.slow
 @pytest.mark.hole
-def test_g14_nine_of_ten_intervals_of_the_loss_hold_the_true_tpr():
+def test_nine_of_ten_intervals_of_the_loss_hold_the_true_tpr():
     """Members N(1, 1), others N(0, 1): TPR at 1 % FPR is Φ(1 − Φ⁻¹(.99)) = .092."""
     true_rate = scipy.stats.norm.sf(scipy.stats.norm.isf(0.01) - 1)
     held = 0

@@ -251,7 +251,7 @@ def test_shuffled_batches_are_not_understood() -> None:
 
 
 @pytest.mark.hole
-def test_n16_a_started_step_is_counted() -> None:
+def test_a_started_step_is_counted() -> None:
     """A tenth of an epoch of one batch was ε = 0, proved."""
     (noise,) = training([], epochs=0.001)
     assert noise.steps == 1
@@ -320,7 +320,7 @@ def test_noise_whose_seed_the_object_holds_is_nominal() -> None:
 
 @pytest.mark.hole
 @pytest.mark.parametrize("weight", [0.001, -0.1, 1.1])
-def test_n16_no_weight_is_below_the_mean_of_all(weight: float) -> None:
+def test_no_weight_is_below_the_mean_of_all(weight: float) -> None:
     """A weight below 1/n, which no largest one is, made a smaller ε, proved."""
     with pytest.raises(
         ValueError, match=r"largest_weight .* at least 0.1 and at most 1"

@@ -134,13 +134,13 @@ def neighbouring_splits(how: str, count: int) -> Iterator[tuple[Split, Split, in
 
 
 @pytest.mark.hole
-def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
+def test_by_position_a_record_s_attribute_moves_no_other_record() -> None:
     for before, after, _ in neighbouring_splits("by_position", 300):
         chex.assert_trees_all_equal(before, after)
 
 
 @pytest.mark.hole
-def test_g6_stratified_a_record_s_attribute_moves_others_and_changes_counts() -> None:
+def test_stratified_a_record_s_attribute_moves_others_and_changes_counts() -> None:
     """Why a guarantee with the stratified split keeps the record's attribute."""
     moved, counted = 0, 0
     for before, after, record in neighbouring_splits("stratified", 1000):

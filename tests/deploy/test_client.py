@@ -212,7 +212,7 @@ def exiting(*request: Any) -> Any:
 
 
 @pytest.mark.hole
-def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
+def test_a_private_query_that_fails_does_not_change_the_public_part(
     tmp_path: pathlib.Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,

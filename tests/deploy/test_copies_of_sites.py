@@ -42,7 +42,7 @@ def uploads(site: Site) -> int:
 
 @pytest.mark.hole
 @pytest.mark.parametrize("last_first", [False, True])
-def test_a5_of_two_copies_that_are_open_one_answers(
+def test_of_two_copies_that_are_open_one_answers(
     last_first: bool, tmp_path: pathlib.Path
 ) -> None:
     """Both sent: that a number is the witness's was taken for its countersignature."""
@@ -71,7 +71,7 @@ def test_a5_of_two_copies_that_are_open_one_answers(
 
 @pytest.mark.hole
 @pytest.mark.parametrize("races_run", [5, pytest.param(500, marks=pytest.mark.slow)])
-def test_a5_of_two_processes_at_once_exactly_one_answers(
+def test_of_two_processes_at_once_exactly_one_answers(
     races_run: int, tmp_path: pathlib.Path
 ) -> None:
     """They meet at a barrier once both have opened their copies, in every race."""
@@ -191,7 +191,7 @@ class Lying(Witness):
     ],
     ids=str,
 )
-def test_a5_nothing_leaves_before_this_entry_is_countersigned(
+def test_nothing_leaves_before_this_entry_is_countersigned(
     change: dict[str, Any] | None, tmp_path: pathlib.Path
 ) -> None:
     """What a witness answered was not read."""
@@ -218,7 +218,7 @@ def test_a_witness_countersigns_one_entry_of_a_number(tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.hole
-def test_a5_two_threads_with_one_site_are_not_one(tmp_path: pathlib.Path) -> None:
+def test_two_threads_with_one_site_are_not_one(tmp_path: pathlib.Path) -> None:
     """The second wrote into the first one's open log, and the first was refused."""
     site, raised = begun(tmp_path / "log"), []
 
@@ -255,7 +255,7 @@ def test_a_forked_process_does_not_go_on_with_an_open_log(
 
 
 @pytest.mark.hole
-def test_a5_a_ledger_tells_a_witness_that_was_put_back(tmp_path: pathlib.Path) -> None:
+def test_a_ledger_tells_a_witness_that_was_put_back(tmp_path: pathlib.Path) -> None:
     """A site refuses then; the auditor saw nothing."""
     site = begun(tmp_path / "log")
     file = tmp_path / "witness" / "log.seen.json"
@@ -271,7 +271,7 @@ def test_a5_a_ledger_tells_a_witness_that_was_put_back(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.hole
-def test_a5_a_site_says_that_its_log_is_bound_to_no_records(
+def test_a_site_says_that_its_log_is_bound_to_no_records(
     tmp_path: pathlib.Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,

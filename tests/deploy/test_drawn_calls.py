@@ -95,7 +95,7 @@ def test_drawn_calls_of_a_simulated_client_have_the_noise_that_was_planned(
     assert np.all(info.noise_l2 > 0)
     finite = np.all(np.isfinite(trained), axis=1)
     assert np.all(np.isfinite(upload[finite])) and 0 < np.mean(finite) < 1
-    shares = math.sqrt(config.cohort_size) if mechanism.claim.central else 1.0
+    shares = math.sqrt(config.cohort_size) if mechanism.basis.central else 1.0
     least = np.broadcast_to(mechanism.least_multiplier, ROUNDS)[rounds]
     assert np.all(info.noise_multiplier * shares >= least * (1 - 1e-6))
     most = np.broadcast_to(mechanism.most_epsilon, ROUNDS)[rounds]

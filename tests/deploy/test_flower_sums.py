@@ -29,7 +29,7 @@ from flwr.server.client_manager import SimpleClientManager
 from sum_sites import CLIENTS, PHASES, Sites, moved
 
 from fedsvp_jax import federation
-from fedsvp_jax.accounting import Plan, claims
+from fedsvp_jax.accounting import SpendingPlan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import (
@@ -85,7 +85,7 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         claim = claims.row(mod.site.read().account(mod.site.policy), last=False)
         assert claim["adversary"] == adversary(mod.site.policy.account, "colluders")
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
-            Plan(sites.policy.account).promised(2), rel=1e-5
+            SpendingPlan(sites.policy.account).promised(2), rel=1e-5
         )
 
 
@@ -96,7 +96,7 @@ def test_a_site_says_what_each_round_cost(
     """The node printed nothing for sixty rounds."""
     sites = Sites(tmp_path)
     sites.run(rounds=2)
-    spent = Plan(sites.policy.account).promised(2)
+    spent = SpendingPlan(sites.policy.account).promised(2)
     line = f"round 2 of {sites.policy.config.num_rounds} is charged: ε = {spent:.4g} of"
     assert caplog.text.count(line) == CLIENTS
 
@@ -203,10 +203,10 @@ def test_sums_of_clipped_gradients_end_with_the_simulators_model(
     for got, leaf in zip(found.arrays, jax.tree.leaves(state.params), strict=True):
         np.testing.assert_allclose(got, leaf[0], rtol=2e-6, atol=2e-6)
     account = clients[0].site.read().account(clients[0].policy)
-    assert "leave one record" in account.mechanism.claim.relation
+    assert "leave one record" in account.mechanism.basis.relation
     assert account.proved is False  # seeded
     spent = claims.row(account, last=False)["epsilon_spent"]["rdp"]
-    promised = Plan(clients[0].policy.account).promised(config.num_rounds)
+    promised = SpendingPlan(clients[0].policy.account).promised(config.num_rounds)
     assert spent == pytest.approx(promised, rel=1e-5)
 
 

@@ -111,7 +111,7 @@ def test_a_training_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.hole
-def test_a5_a_filter_compares_the_records_with_those_of_the_log(
+def test_a_filter_compares_the_records_with_those_of_the_log(
     tmp_path: pathlib.Path,
 ) -> None:
     """A site's log was begun with records, and FLARE's filter took any."""

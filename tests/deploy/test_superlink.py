@@ -12,7 +12,7 @@ from deployed import example, opened, simulated, simulated_share
 from flax import serialization
 from superlink import ROOT, Federation
 
-from fedsvp_jax.accounting import Plan, claims
+from fedsvp_jax.accounting import SpendingPlan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded, tables
 
@@ -136,7 +136,7 @@ def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
         claim = claims.row(state.account(client.policy), last=False)
         assert claim["adversary"] == adversary(client.policy.account, "colluders")
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
-            Plan(client.policy.account).promised(state.last_round), rel=1e-5
+            SpendingPlan(client.policy.account).promised(state.last_round), rel=1e-5
         )
     with np.load(place / "rounds" / "0001.npz") as saved:
         count, *found = saved.values()

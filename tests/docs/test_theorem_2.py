@@ -25,7 +25,7 @@ def gaps(
     return np.asarray(measured), smooth / 2 * decayed / (1 - kept**2) / cohort
 
 
-def test_g2_theorem_2_as_printed_is_no_bound():
+def test_theorem_2_as_printed_is_no_bound():
     """F = ½‖w‖², E = K = 1: it tends to L·K²·N_c² = 1, the gap to 25.13."""
     measured, bound = gaps(np.ones(1), rate=0.01, cohort=1, rounds=1000)
     limit = 1 / (2 * (1 - 0.99**2))
@@ -36,7 +36,7 @@ def test_g2_theorem_2_as_printed_is_no_bound():
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.7, 0.95])
-def test_g2_the_corrected_bound_holds_for_quadratics_of_any_curvature(rate: float):
+def test_the_corrected_bound_holds_for_quadratics_of_any_curvature(rate: float):
     """At rate .95 ηL − 1 = .9 is the slower contraction."""
     curvature = np.asarray([0.5, 1.0, 2.0])
     measured, bound = gaps(curvature, rate=rate, cohort=4, rounds=200)

@@ -72,9 +72,9 @@ SHARED = {"clipping": "update_clip", "noise_trust": "secure_aggregation"}
 def test_dry_run_solver_run_curve_and_table_say_one_number(
     changes: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    """N1: of dp_fedavg at z = 1, ten uploads were planned as 4.38 and spent 17.86.
+    """Of dp_fedavg at z = 1, ten uploads were planned as 4.38 and spent 17.86.
 
-    N14: the curve of one run ended at .0733 where its table said .0310.
+    The curve of one run ended at .0733 where its table said .0310.
     """
     settings = {"num_clients": 4, "cohort_size": 4, "num_hbc_clients": 0}
     config = small(**settings, num_rounds=2, model="mlp", **changes)

@@ -94,7 +94,7 @@ def test_every_line_of_a_preset_is_a_flag_or_a_comment() -> None:
 
 @pytest.mark.parametrize("name", presets.preset_names("train"))
 def test_a_preset_of_train_is_taken_where_nothing_is_typed(name: str) -> None:
-    """The proved ones are a promise, with each record at one client (N6)."""
+    """The proved ones are a promise, with each record at one client."""
     values = flags.FlagValues()
     typed = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer}
     typed |= {float: flags.DEFINE_float, str: flags.DEFINE_string}
@@ -111,4 +111,4 @@ def test_a_preset_of_train_is_taken_where_nothing_is_typed(name: str) -> None:
     if name.startswith("proved"):
         config = dataclasses.replace(config, total_epsilon=2.0)
         assert config.partition == "iid"
-        assert plan.make_configured_mechanism(resolve(config))[1].claim.proved
+        assert plan.make_configured_mechanism(resolve(config))[1].basis.proved

@@ -85,7 +85,7 @@ REFUSED = {
         "--membership_examples=5000": "membership_examples must be at most 1442",
     },
 }
-# G12, G19: a flag that the chosen mechanism, or another setting, leaves unread.
+# A flag that the chosen mechanism, or another setting, leaves unread.
 UNREAD = {
     f"{TRAIN} --mechanism=dp_fedavg": {
         "--relation=add_remove": "--relation is not read by mechanism dp_fedavg;",
@@ -130,7 +130,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 
 @pytest.mark.hole
 @pytest.mark.parametrize("line", UNREAD)
-def test_g19_a_flag_that_nothing_reads_is_refused(
+def test_a_flag_that_nothing_reads_is_refused(
     line: str, tmp_path: pathlib.Path
 ) -> None:
     assert_refused(line.split(), UNREAD[line], tmp_path / "run")
@@ -211,7 +211,7 @@ def test_what_only_other_mechanisms_read_is_said_once(
 
 
 @pytest.mark.hole
-def test_g19_the_command_that_repeats_a_result_leaves_out_what_is_not_read() -> None:
+def test_the_command_that_repeats_a_result_leaves_out_what_is_not_read() -> None:
     config = {"mechanism": "none", "epsilon": 3.0, "delta": 0.1, "seed": 1}
     assert provenance.command_line("train", config, []) == (
         "fedsvp train --mechanism=none --seed=1 --output_dir=DIR"

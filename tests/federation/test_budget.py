@@ -9,7 +9,7 @@ from promised import run_epsilon, uploads_in_a_row
 from small_runs import digits, small
 
 from fedsvp_jax import federation, mechanisms
-from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.accounting.promise import SpendingPlan
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import budget, plan
@@ -75,7 +75,7 @@ def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
     program = federation.build([config], digits())
     (solved,) = program.configs
     assert program.plan.recipe.batch_size < config.batch_size
-    told = program.mechanism_configs[0]
+    told = cell_of(program.cells.mechanism, 0)
     assert TOTAL * (1 - 1e-3) < run_epsilon(solved, told) <= TOTAL * (1 + 1e-6)
 
 
@@ -85,7 +85,7 @@ def test_pld_is_solved_for_too() -> None:
 
 
 @pytest.mark.hole
-def test_a9_more_epsilon_is_less_noise() -> None:
+def test_more_epsilon_is_less_noise() -> None:
     """Steps on Poisson batches; promises of 40, 50 and 90 had the same noise."""
     steps = {"clipping": "per_example", "batches": "poisson", "batch_size": 5}
     sizes: dict[str, Any] = {"min_num_examples": 500, "max_num_examples": 500}
@@ -101,7 +101,7 @@ def test_a9_more_epsilon_is_less_noise() -> None:
         )
         solved = federation.solve_noise(config, **sizes)
         _, mechanism = plan.make_configured_mechanism(solved, **sizes)
-        planned = Plan(budget.account_of(solved, mechanism))
+        planned = SpendingPlan(budget.account_of(solved, mechanism))
         spent = planned.promised(planned.always)
         assert total * (1 - 1e-4) < spent <= total
         multipliers.append(float(mechanism.least_multiplier))
@@ -114,13 +114,13 @@ def test_the_noise_is_solved_once_for_all_seeds_and_builds(
 ) -> None:
     """Every seed of a sweep asked the composition anew, and each of its two builds."""
     tried: list[float] = []
-    promised = Plan.promised
+    promised = SpendingPlan.promised
 
-    def counted(self: Plan, *uploads: Any) -> float:
+    def counted(self: SpendingPlan, *uploads: Any) -> float:
         tried.append(float(self.precision[-1]))
         return promised(self, *uploads)
 
-    monkeypatch.setattr(Plan, "promised", counted)
+    monkeypatch.setattr(SpendingPlan, "promised", counted)
     configs = [
         solvable("nbafl", "rdp", seed=seed, total_epsilon=total)
         for total in (2.5, 3.5)

@@ -30,15 +30,14 @@ def with_people() -> Dataset:
 
 def test_the_smallest_client_bounds_the_noise() -> None:
     program = build([small()], digits())
-    (settings,) = program.mechanism_configs
     least = int(np.min(program.data.split.num_train))
-    assert float(settings.min_num_examples) == least
+    assert program.cells.mechanism.min_num_examples == least
 
 
 def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
     made = federated_data.federate([small(num_attributes=1)], digits())
-    assert made.game.attributes.names == ("everything",)
-    assert made.game.coalition_sizes == {1: int(np.max(made.split.num_train))}
+    assert made.counts.attributes.names == ("everything",)
+    assert made.counts.coalition_sizes == {1: int(np.max(made.split.num_train))}
 
 
 def example_attributes(config: ExperimentConfig, data: Dataset) -> Attributes:
@@ -111,7 +110,7 @@ def test_validation_examples_leave_the_test_set_and_no_seed_changes_them() -> No
 
 @pytest.mark.hole
 @pytest.mark.parametrize("split", ["stratified", "by_position"])
-def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> None:
+def test_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> None:
     """Stratified, the attribute is kept; by_position a neighbour has another one."""
     config = small(partition="iid", attributes="column:hand", split=split)
     config = dataclasses.replace(config, private_attribute=0, num_hbc_clients=0)
@@ -130,7 +129,7 @@ def test_g6_a_guarantee_says_what_the_split_asks_of_neighbours(split: str) -> No
 
 
 @pytest.mark.hole
-def test_g6_the_assumptions_name_labels_and_curious_clients_where_they_count() -> None:
+def test_the_assumptions_name_labels_and_curious_clients_where_they_count() -> None:
     said = loading.neighbour_assumptions
     assert "partition=paper looks at the labels" in said(small(partition="paper"))
     assert "labels" not in said(small(partition="iid"))

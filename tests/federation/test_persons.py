@@ -307,10 +307,10 @@ def test_every_claim_says_all_rows_of_a_person(how: str):
     program = built(
         clipping=how, relation="replace_one", batches="shuffled", local_steps=None
     )
-    assert OF_A_PERSON in program.mechanism.claim.relation
+    assert OF_A_PERSON in program.mechanism.basis.relation
     assert program.accounts[0].proved
     bare = built(mechanism="none", batches="shuffled", local_steps=None)
-    assert bare.mechanism.claim.relation == "none"
+    assert bare.mechanism.basis.relation == "none"
 
 
 @pytest.mark.hole

@@ -55,8 +55,8 @@ def test_the_noise_of_two_runs_does_not_cancel() -> None:
 def test_paired_noise_cancels_and_no_claim_of_it_is_proved() -> None:
     apart, noise = without_noise(paired_noise=True)
     assert apart < 1e-6 < noise
-    claim = program(paired_noise=True).mechanism.claim
-    assert program().mechanism.claim.proved and not claim.proved
+    claim = program(paired_noise=True).mechanism.basis
+    assert program().mechanism.basis.proved and not claim.proved
     assert "of two published ones the noise cancels" in claim.assumptions
 
 

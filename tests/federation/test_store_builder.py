@@ -124,7 +124,7 @@ def test_what_has_no_clients_is_refused(
 
 
 @pytest.mark.hole
-def test_n6_n7_a_store_says_who_holds_a_record_and_what_the_records_told(
+def test_a_store_says_who_holds_a_record_and_what_the_records_told(
     tmp_path: Path,
 ) -> None:
     data_dir = tiny_files.write_npz(tmp_path)

@@ -18,7 +18,7 @@ from page_parts import guarantee_table
 from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Account, Allowance, Plan, claims
+from fedsvp_jax.accounting import Account, Allowance, SpendingPlan, claims
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.common_settings import NoiseSettings
@@ -146,7 +146,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    plan_before = Plan(before)
+    plan_before = SpendingPlan(before)
     kept = plan_before.allowance
     planned = claims.planned_row(before, plan_before.always)
     after, uploaded = before, []

@@ -47,7 +47,7 @@ def check_noise(
                 f"{rule}, got {values[size, at, ratio]:g} in {where}{client}"
             )
 
-    claim = mechanism.claim
+    claim = mechanism.basis
     if not claim.proved:
         return
     possible = (ratios == 1) | mechanism.needs_contribution

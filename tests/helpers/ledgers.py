@@ -30,10 +30,10 @@ class Book:
     ) -> None:
         if mechanism is None:
             claim = base.Basis("replace one record", False, "a")
-            mechanism = Mechanism(base.stateless, lambda *_: None, claim=claim)
+            mechanism = Mechanism(base.stateless, lambda *_: None, basis=claim)
         own = {name: claimed.pop(name) for name in Mechanism._fields if name in claimed}
-        claim = mechanism.claim._replace(**claimed)
-        mechanism = mechanism._replace(claim=claim, **own)
+        claim = mechanism.basis._replace(**claimed)
+        mechanism = mechanism._replace(basis=claim, **own)
         taking_part = Participation(num_clients, **(who or {}))
         self.account = Account.of(mechanism, taking_part, promise)
 

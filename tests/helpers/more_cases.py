@@ -11,7 +11,7 @@ from experiments.attack import audit_play
 from experiments.attack.audit_cases import Case
 from experiments.attack.audit_play import Prepared, Setting
 from fedsvp_jax.accounting import composed_epsilon
-from fedsvp_jax.attacks.audit import Game
+from fedsvp_jax.attacks.audit import AuditGame
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.influence import privacy
@@ -50,7 +50,7 @@ def _prepare_sum(setting: Setting) -> Prepared:
     settings = policy.config
     honest = settings.cohort_size - settings.colluders
     far = 10 * float(settings.l2_norm_clip)
-    game = Game((far, 0.0), others=(1.0,) * (honest - 1))
+    game = AuditGame((far, 0.0), others=(1.0,) * (honest - 1))
 
     def claims(scores: Any) -> audit_play.Claims:
         return audit_play.claims_of_uploads(
@@ -63,7 +63,7 @@ def _prepare_sum(setting: Setting) -> Prepared:
         )
 
     play = sums_player(policy, game, setting.num_games)
-    return Prepared(play, claims, policy.mechanism.claim.proved)
+    return Prepared(play, claims, policy.mechanism.basis.proved)
 
 
 def _prepare_filter(setting: Setting, case: Case) -> Prepared:

@@ -92,13 +92,13 @@ BUGS = {
         lambda _, updates, *rest: (updates, jnp.zeros((), jnp.float32)),
         "gaussian-update_clip-update",
     ),
-    "the count of clipped updates is noised as if a client moved it by ½ (G4)": Bug(
+    "the count of clipped updates is noised as if a client moved it by ½": Bug(
         dp_fedavg,
         "update_multiplier",
         _told(count_noise_std=lambda its: 2.0 * its.count_noise_std),
         "dp_fedavg-update_clip-adaptive_clip",
     ),
-    "a partial cohort is claimed as a full one (G7)": Bug(
+    "a partial cohort is claimed as a full one": Bug(
         Account,
         "record",
         _told(
@@ -129,7 +129,7 @@ BUGS = {
     "a client whose budget is spent still uploads in its turn": Bug(
         cohort, "dealt_cohort", _ABLE, "dp_fedavg-update_clip-turns"
     ),
-    "a cohort that the influence filter thinned uploads under a promise (N2)": Bug(
+    "a cohort that the influence filter thinned uploads under a promise": Bug(
         cohort,
         "cohort_of_round",
         _told(allowance=lambda its: its.allowance._replace(least_cohort=1)),

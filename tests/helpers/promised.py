@@ -9,7 +9,13 @@ import numpy as np
 import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Account, Allowance, OtherCosts, Participation, Plan
+from fedsvp_jax.accounting import (
+    Account,
+    Allowance,
+    OtherCosts,
+    Participation,
+    SpendingPlan,
+)
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
@@ -30,7 +36,7 @@ def told(name: str, **changes: Any) -> tuple[MechanismConfig, Mechanism]:
 def run_epsilon(config: ResolvedConfig, told: MechanismConfig) -> float:
     """ε, as it is promised, of a client that uploads whenever it may."""
     mechanism = mechanisms.make_mechanism(config.mechanism, told)
-    planned = Plan(account_of(config, mechanism))
+    planned = SpendingPlan(account_of(config, mechanism))
     return planned.promised(planned.always)
 
 
@@ -105,7 +111,7 @@ class Played:
         if other_costs is not None:
             who = who._replace(other_costs=other_costs)
         self.account = Account.of(self.mechanism, who, promise)
-        self.allowance = Plan(self.account).allowance
+        self.allowance = SpendingPlan(self.account).allowance
         if other_costs is not None:
             self.account = self.account.record_pass()
         spent = np.zeros(num_clients, np.int32)

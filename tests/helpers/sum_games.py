@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.attacks.audit import Game, Player, Scores
+from fedsvp_jax.attacks.audit import AuditGame, Player, Scores
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.deploy import noise
@@ -20,7 +20,7 @@ from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.mechanisms.discrete_gaussian import Words, seeded_words, wrapped
 
 
-def sums_player(policy: Policy, game: Game, num_games: int) -> Player:
+def sums_player(policy: Policy, game: AuditGame, num_games: int) -> Player:
     """Plays one client in against out.
 
     Args:

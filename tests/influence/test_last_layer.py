@@ -4,9 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_runs import small
 
 from fedsvp_jax import models
+from fedsvp_jax.config import resolve
 from fedsvp_jax.core.structs import Model
+from fedsvp_jax.devices.target import current_target
+from fedsvp_jax.federation.plan import model_by_name
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.models.last_layer import backbone_of
 
@@ -38,6 +42,14 @@ def test_the_features_times_the_last_layer_are_the_logits(name: str):
     ]
     assert found.shape == (5, cut.width) and kernel.shape == (7, cut.width)
     np.testing.assert_allclose(found @ kernel.T, logits, atol=1e-4, rtol=1e-4)
+
+
+def test_a_model_that_starts_from_the_classes_shares_is_cut_too():
+    """A bias of 3 shares was added to 2 logits."""
+    config = small(model="logistic", class_shares="0.2,0.3,0.5")
+    build = model_by_name(resolve(config), current_target(), num_classes=3)
+    cut = backbone_of(build, jnp.zeros((1, 4)))
+    assert cut.width == 4 and all(jax.tree.leaves(cut.is_last))
 
 
 def test_descent_is_gradient_descent_on_the_weighted_mean():

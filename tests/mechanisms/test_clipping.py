@@ -26,7 +26,7 @@ def test_a_scale_gives_the_noise_of_a_client_with_so_many_times_the_examples(nam
     few, many = told(325, 80.0), told(26_000, 1.0)
     np.testing.assert_allclose(few.noise_std, many.noise_std, rtol=1e-6)
     np.testing.assert_allclose(few.sensitivity, 2 * 20 / 26_000, rtol=1e-6)
-    claim = make(name, noise_examples_scale=80.0).claim
+    claim = make(name, noise_examples_scale=80.0).basis
     assert not claim.proved and "80 times the examples that these" in claim.assumptions
 
 
@@ -62,7 +62,7 @@ def test_the_rules_are_those_of_the_modules_table_under_either_relation(
         np.testing.assert_allclose(made.bound(jnp.int32(100)), moves, rtol=1e-6)
         assert made.rule == clip and made.client_swap == swaps[number]
         assert made.relation.startswith(relations[-1 if number else 0])
-        assert base.claim_of(made).proved != clip.granted and made.assumptions
+        assert base.claim_of(made).proved != clip.bound_unproved and made.assumptions
         moved, was = made.clip({"w": jnp.asarray([3e5, -4e5])}, start)
         ends = moved["w"] + (start["w"] if clip.of_weights else 0)
         length = 3.0 if clip.in_ball else 5e5

@@ -92,7 +92,7 @@ def test_std_is_the_noise_multiplier_times_the_sensitivity(name: str):
     _, _, info = call(mechanism, tree(), jax.random.key(0))
     multiplier = float(info.noise_multiplier)
     np.testing.assert_allclose(info.noise_std, multiplier * info.sensitivity, rtol=1e-6)
-    together = math.sqrt(SET_UP.cohort_size) if mechanism.claim.central else 1.0
+    together = math.sqrt(SET_UP.cohort_size) if mechanism.basis.central else 1.0
     least = float(np.min(mechanism.least_multiplier))
     assert multiplier * together >= least * (1 - 1e-6) > 0
     assert 0 < info.epsilon < np.inf and 0 < info.delta < 1
@@ -188,7 +188,7 @@ def test_per_example_noise_goes_into_the_steps_and_not_on_the_upload(name: str):
 
 def test_claims_are_nominal_wherever_a_step_is_not_proved():
     def proved(name: str, **changes) -> bool:
-        return mechanism_of(name, **changes).claim.proved
+        return mechanism_of(name, **changes).basis.proved
 
     assert not proved("nbafl") and not proved("fedsva") and not proved("none")
     for choice in ("weight_clip", "update_clip", "per_example", "attribute_records"):
@@ -235,7 +235,7 @@ def test_gaussian_has_the_least_noise_of_its_epsilon(
     std = info.step_noise_std if how == "per_example" else info.noise_std
     assert float(std) == pytest.approx(z * moved, rel=1e-6)
     says(mechanism, least_multiplier=z, most_epsilon=epsilon, most_delta=delta)
-    assert mechanism.claim.proved and mechanism.claim.any_epsilon
+    assert mechanism.basis.proved and mechanism.basis.any_epsilon
     assert (mechanism.step_noise_std is None) == (how != "per_example")
 
 
@@ -252,7 +252,7 @@ def test_gaussian_shared_by_a_cohort_has_its_epsilon_against_the_colluders(
     z = math.sqrt(8) * float(info.noise_std) / (2 * 20)
     assert epsilon_of(z, 1e-5) == pytest.approx(3, rel=1e-5)
     says(mechanism, least_multiplier=z)
-    assert mechanism.claim.proved and mechanism.claim.central
+    assert mechanism.basis.proved and mechanism.basis.central
 
 
 def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:

@@ -86,7 +86,7 @@ def test_the_server_adds_it_and_an_upload_counts_the_bands_norm() -> None:
     past = correlated_noise.inverse_coefficients(5, 12)
     std = 2.0 * 3.0 / 2 * correlated_noise.growth(past)[2]
     np.testing.assert_allclose(info.noise_std, std, rtol=1e-6)
-    assert not mechanism.claim.against_server and mechanism.claim.central
+    assert not mechanism.basis.against_server and mechanism.basis.central
 
 
 def after_rounds(mechanism: Any, infos: NoiseInfo, key: jax.Array) -> jax.Array:

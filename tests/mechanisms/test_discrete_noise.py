@@ -34,8 +34,8 @@ def test_the_noise_is_as_strong_as_gaussian_and_the_claim_is_by_zcdp(name, chang
     assert np.std(sent["w"]) == pytest.approx(
         float(np.hypot(info.noise_std, np.std(update))), rel=0.15
     )
-    claim = grid.claim
-    assert claim.concentrated and claim.proved and not plain.claim.concentrated
+    claim = grid.basis
+    assert claim.concentrated and claim.proved and not plain.basis.concentrated
     assert "exact discrete Gaussian" in claim.assumptions
     np.testing.assert_array_equal(grid.least_multiplier, plain.least_multiplier)
     if not claim.central:

@@ -18,20 +18,20 @@ def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
     mechanism = make("dp_fedavg", l2_norm_clip=1.0, cohort_size=4, **told)
     info = upload(mechanism, jnp.ones((3,)))[2]
     says(info, noise_std=on_sum / 2, noise_multiplier=z / 2)
-    assert not mechanism.claim.against_server
+    assert not mechanism.basis.against_server
 
 
 @pytest.mark.hole
-def test_g4_a_count_that_leaves_no_budget_for_the_sum_is_refused():
+def test_a_count_that_leaves_no_budget_for_the_sum_is_refused():
     """At z = .9 and σ_b = .5 the claim was 4.95 per round, the truth 10.35."""
     with pytest.raises(ValueError, match="count_noise_std must be greater than noise"):
         make("dp_fedavg", noise_multiplier=0.9, count_noise_std=0.5, adaptive_clip=True)
 
 
 @pytest.mark.hole
-def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
+def test_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
     claims = {
-        make("dp_fedavg", clipping="update_clip", relation=relation).claim
+        make("dp_fedavg", clipping="update_clip", relation=relation).basis
         for relation in ("replace_one", "add_remove")
     }
     assert len(claims) == 1
@@ -51,7 +51,7 @@ def test_an_upload_is_told_with_its_part_of_the_rounds_noise_and_the_rounds_clai
     assert np.isnan(info.risk_tolerance) and info.step_noise_std == 0
     # A promise is about the average of a whole cohort.
     says(mechanism, least_multiplier=1.5, most_epsilon=claimed, most_delta=0.01)
-    claim = mechanism.claim
+    claim = mechanism.basis
     assert claim.proved and claim.central and claim.against_server and claim.any_epsilon
     assert claim.client_swap == 2 and mechanism.server is None
     silent = upload(make("dp_fedavg", noise_multiplier=0.0), jnp.ones((3,)))[2]

@@ -49,7 +49,7 @@ def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mech
 @pytest.mark.hole
 @pytest.mark.parametrize("name", ["noise_multiplier", "noise_std", "step_noise_std"])
 @pytest.mark.parametrize("value", [-1e-6, np.inf, np.nan])
-def test_g20_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
+def test_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} of an upload must be at least 0"):
         check_noise(changed(name, value, where=None), TOLD, "nbafl")
 
@@ -142,7 +142,7 @@ def averaged(
         least_multiplier=z,
         most_epsilon=concentrated_epsilon(z, 1e-5),
         most_delta=1e-5,
-        claim=Basis("add or remove a client", True, "", view=view, any_epsilon=True),
+        basis=Basis("add or remove a client", True, "", view=view, any_epsilon=True),
     )
     return found._replace(**about)
 
@@ -186,7 +186,7 @@ def test_the_law_plays_a_claim_about_an_average_by_whole_cohorts(
 
 
 @pytest.mark.hole
-def test_g17_noise_beyond_float32_is_refused_when_the_program_is_built():
+def test_noise_beyond_float32_is_refused_when_the_program_is_built():
     """Over 4000 rounds a contraction of .5 asks for infinite noise in the first."""
     config = small(mechanism="dpa", contraction=0.5, num_rounds=4000)
     with pytest.raises(ValueError, match="of an upload must be at least 0 and finite"):

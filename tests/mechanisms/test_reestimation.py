@@ -60,6 +60,6 @@ def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
     assert after.shared["global_norm"] == 5
     assert after.clients["last_norm"] == 10  # before the clip
     says(mechanism, least_multiplier=multiplier, most_epsilon=0.2, most_delta=0.02)
-    claim = mechanism.claim
+    claim = mechanism.basis
     assert not claim.proved and claim.client_swap is None
     assert "the client's own past norm, which no noise hides" in claim.assumptions

@@ -64,13 +64,13 @@ def test_a_name_from_outside_is_new_and_an_identifier():
 
 
 @pytest.mark.hole
-def test_f3_code_from_outside_is_never_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_from_outside_is_never_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can play all that a clip or a noise of one's own may do."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     mechanisms.register_mechanism("ours", fixed.make_gaussian, summary="ours")
     told = published(clipping="update_clip")
-    assert mechanisms.make_mechanism("gaussian", told).claim.proved
-    claim = mechanisms.make_mechanism("ours", told).claim
+    assert mechanisms.make_mechanism("gaussian", told).basis.proved
+    claim = mechanisms.make_mechanism("ours", told).basis
     assert not claim.proved
     assert "code from outside, which nothing here proves" in claim.assumptions
 

@@ -92,7 +92,7 @@ def test_an_upload_is_noised_by_its_r_and_counted_by_the_least_that_may_be(
     least = float(tolerance_of(quietest, 0.02))
     says(mechanism, least_multiplier=least**0.5 / 0.2, most_epsilon=0.2)
     says(mechanism, rtol=1e-5, most_delta=1.25 * math.exp(-least / 2))
-    claim = mechanism.claim
+    claim = mechanism.basis
     assert claim.proved == (release != "raw")
     assert shapley_guided.RELEASE_ASSUMPTIONS[release] in claim.assumptions
 

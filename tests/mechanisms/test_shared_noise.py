@@ -39,10 +39,10 @@ def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: s
         product = info.noise_multiplier * info.sensitivity
         says(info, noise_std=whole.noise_std / root, sensitivity=whole.sensitivity)
         says(info, noise_std=product)
-    assert mechanism.claim.central and mechanism.uniform_weights
-    assert not alone.claim.central
-    assert "are together at most 3" in mechanism.claim.assumptions
-    assert shared("fedsva", contribution_release="worst_case").claim.central
+    assert mechanism.basis.central and mechanism.uniform_weights
+    assert not alone.basis.central
+    assert "are together at most 3" in mechanism.basis.assumptions
+    assert shared("fedsva", contribution_release="worst_case").basis.central
 
 
 def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Book:
@@ -87,8 +87,8 @@ def test_a_mechanism_from_outside_that_claims_another_thing_or_remembers_is_refu
     alone = make("gaussian")
     kept = {"memory": jnp.zeros(1)}
     for change in (
-        {"claim": alone.claim._replace(relation="none")},
-        {"claim": alone.claim._replace(view="observer")},
+        {"basis": alone.basis._replace(relation="none")},
+        {"basis": alone.basis._replace(view="observer")},
         {"init": lambda _: MechanismState(clients=kept, shared={})},
         {"init": lambda _: MechanismState(clients={}, shared=kept)},
     ):
@@ -110,7 +110,7 @@ def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
     sizes = {"batch_size": 10, "max_num_examples": int(SMALLEST)}
     mechanism = shared(relation="add_remove", **sampled, **sizes)
     _, _, info = share_of(mechanism, 40)
-    assert mechanism.claim.any_epsilon  # by zCDP, whatever the clients' own formula
+    assert mechanism.basis.any_epsilon  # by zCDP, whatever the clients' own formula
     z, root = float(mechanism.least_multiplier), math.sqrt(COHORT - COLLUDERS)
     step = mechanism.step_noise_std(jnp.float32(1.0), round_num=jnp.int32(0))
     np.testing.assert_allclose(step, z * 20.0 / 10 / root, rtol=1e-6)  # of zC/B

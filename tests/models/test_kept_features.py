@@ -127,7 +127,7 @@ def test_what_makes_no_features_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_kept_features_that_were_changed_are_refused(tmp_path: pathlib.Path) -> None:
-    """D9: with one half of the file zeroed, training went on without a word."""
+    """With one half of the file zeroed, training went on without a word."""
     kept.of_images("scatter_linear", pictures(), tmp_path)
     (file,) = tmp_path.iterdir()
     content = bytearray(file.read_bytes())

@@ -1,4 +1,4 @@
-"""One list of what is published and what stays with the experimenter (N10, N13)."""
+"""One list of what is published and what stays with the experimenter."""
 
 import dataclasses
 import fnmatch
@@ -28,7 +28,7 @@ def unlisted(folder: pathlib.Path) -> set[str]:
     }
 
 
-def test_n13_every_file_of_a_run_and_of_a_sweep_is_in_the_list(
+def test_every_file_of_a_run_and_of_a_sweep_is_in_the_list(
     tmp_path: pathlib.Path,
 ) -> None:
     """report.html, logs and config.json, which has the seed, were left out."""
@@ -43,7 +43,7 @@ def test_n13_every_file_of_a_run_and_of_a_sweep_is_in_the_list(
     assert "seed" in json.loads((tmp_path / "run" / "config.json").read_text())
 
 
-def test_n10_a_changed_label_moves_the_worst_tenth_and_nothing_that_is_public(
+def test_a_changed_label_moves_the_worst_tenth_and_nothing_that_is_public(
     tmp_path: pathlib.Path,
 ) -> None:
     """Counts by class were called public; a label of the same attribute moves them."""

@@ -27,7 +27,7 @@ def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> 
 
 
 @pytest.mark.hole
-def test_n19_the_risk_beside_a_promise_is_the_promises() -> None:
+def test_the_risk_beside_a_promise_is_the_promises() -> None:
     """It was that of the tally, which is smaller and nominal; the status, proved."""
     row = {"adversary": "server", "relation": "one", "delta": 1e-5, "copies": 1}
     tally = row | {"method": "pld", "epsilon": 1.0, "status": "nominal"}

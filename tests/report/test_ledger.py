@@ -228,7 +228,7 @@ def test_what_is_not_in_order_is_said(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.hole
-def test_n23_a_round_that_was_sent_twice_is_counted_twice_and_named(
+def test_a_round_that_was_sent_twice_is_counted_twice_and_named(
     tmp_path: pathlib.Path,
 ) -> None:
     """Its second upload took the first one's place, and the ledger was in order."""
@@ -263,7 +263,7 @@ def test_a_promise_that_is_not_kept_is_named() -> None:
 
 
 @pytest.mark.hole
-def test_n20_seeded_noise_and_a_clock_that_went_back_are_noted(
+def test_seeded_noise_and_a_clock_that_went_back_are_noted(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = answered(tmp_path, 1)

@@ -50,10 +50,10 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.hole
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_n9_every_printer_says_one_number_and_what_it_means(
+def test_every_printer_says_one_number_and_what_it_means(
     mechanism: str, swept: Path, tmp_path: Path
 ) -> None:
-    """N9: ε against other adversaries stood in one column, and nothing said so."""
+    """ε against other adversaries stood in one column, and nothing said so."""
     config = small(mechanism=mechanism, **TOLD)
     folder = tmp_path / "run"
     run.train(config, folder, dataset=digits())

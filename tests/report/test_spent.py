@@ -30,7 +30,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(SPENT)
 
 
 @pytest.mark.hole
-def test_g18_the_terminals_line_tells_status_and_delta() -> None:
+def test_the_terminals_line_tells_status_and_delta() -> None:
     assert headline.spent(MIXED) == (
         f"epsilon_spent ({MEANING}): basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at"
         " δ = 1e-05 (proved)"
@@ -39,7 +39,7 @@ def test_g18_the_terminals_line_tells_status_and_delta() -> None:
 
 
 @pytest.mark.hole
-def test_g18_a_table_tells_the_least_epsilon_and_delta_once() -> None:
+def test_a_table_tells_the_least_epsilon_and_delta_once() -> None:
     """Basic composition's ε, at another δ, counts where no other is known."""
     rows = labels.spent_columns([SPENT, MIXED, NOTHING])
     head = ("ε spent at δ = 1e-05", "status", "against")
@@ -60,7 +60,7 @@ def test_g18_a_table_tells_the_least_epsilon_and_delta_once() -> None:
 
 
 @pytest.mark.hole
-def test_g18_tables_pages_and_figures_tell_status_and_delta(
+def test_tables_pages_and_figures_tell_status_and_delta(
     run_dir: Path, sweep_dir: Path
 ) -> None:
     files = read.read_sweep(sweep_dir)
@@ -90,7 +90,7 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
         ("dp_fedavg", {"epsilon": 0.1, "delta": 1e-2}, True),
     ],
 )
-def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
+def test_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
     mechanism: str, settings: dict[str, Any], claims: bool, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
@@ -108,7 +108,7 @@ def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
 
 
 @pytest.mark.hole
-def test_g19_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
+def test_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
     sweep_dir: Path,
 ) -> None:
     for name, rows in (

@@ -55,12 +55,13 @@ def playing(**changes: Any) -> Any:
     ) -> tuple[Params, list[Array], NoiseInfo]:
         told = state.replace(answer=[leaf + remembered for leaf in state.answer])
         key = prng.round_key(prng.root_key(7), 3)
-        (upload, _), (_, metrics, _) = federated_round.client_round(
+        result = federated_round.client_round(
             *(made.model, made.plan, cell, told, examples),
-            *(jnp.int32(CLIENT), jnp.float32(1.0)),
-            Address(key, jnp.int32(CLIENT), jnp.int32(3)),
+            address=Address(key, jnp.int32(CLIENT), jnp.int32(3)),
+            row=jnp.int32(CLIENT),
+            weight=jnp.float32(1.0),
         )
-        return upload.update, upload.answer, metrics.noise
+        return result.upload.update, result.upload.answer, result.metrics.noise
 
     return made, state, jax.jit(run)
 

@@ -47,9 +47,9 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
 
 def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
     made = federated_data.federate([small(num_attributes=3)], digits())
-    ids = made.game.attributes.ids[np.asarray(made.split.train[0])]
+    ids = made.counts.attributes.ids[np.asarray(made.split.train[0])]
     held = np.arange(ids.shape[1]) < np.asarray(made.split.num_train[0])[:, None]
-    for mask, size in made.game.coalition_sizes.items():
+    for mask, size in made.counts.coalition_sizes.items():
         assert size == np.sum(held & (mask >> ids & 1 == 1), axis=1).max()
 
 
@@ -173,7 +173,7 @@ def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
     split, held = cell_of(made.split, 0), []
     for row, sure in zip(rows, known, strict=True):
         mine = split.train[row["client"]][: int(split.num_train[row["client"]])]
-        held.append(np.bincount(made.game.attributes.ids[mine], minlength=4) > 0)
+        held.append(np.bincount(made.counts.attributes.ids[mine], minlength=4) > 0)
         names = ("shapley_values", "shapley_errors", "shapley_margins")
         values, errors, margins = (np.asarray(row[name]) for name in names)
         assert not np.any([values[~held[-1]], errors[~held[-1]], margins[~held[-1]]])

@@ -233,7 +233,7 @@ def violations(replay: Replay, before: ServerState, one: Side, other: Side) -> s
         return broken
     said = ([getattr(side.noise, name) for name in SAID] for side in (here, there))
     check("noise", same(*said))
-    if not mechanism.claim.proved:
+    if not mechanism.basis.proved:
         return broken
     check("finite", same(here.finite, there.finite))
     moved = _moved(one.state.params, other.state.params)
@@ -391,7 +391,7 @@ def test_neighbours_of_every_supported_setting() -> None:
 
 @pytest.mark.hole
 def test_a_record_absent_from_secret_batches_changes_no_other_record() -> None:
-    """N11: the others keep their batches, divisors and crops when one is not there."""
+    """The others keep their batches, divisors and crops when one is not there."""
     replay = Replay(mechanism="gaussian", **POISSON, augment=True)
     rows = replay.rows_of_owner
     canary = int(np.flatnonzero(rows == replay.record)[0])
@@ -442,7 +442,7 @@ def test_an_overflow_in_training_does_not_tell() -> None:
 @pytest.mark.bits
 @pytest.mark.hole
 def test_other_records_are_rounded_alike_beside_an_overflow() -> None:
-    """The users' compiler fused other products where a record was not finite (N25)."""
+    """The users' compiler fused other products where a record was not finite."""
     left_out = RECORDS_OF | {"relation": "add_remove", "epsilon": 0.6}
     assert broken(Replay(**left_out), 1e30) == set()
 
@@ -480,7 +480,6 @@ def test_dealing_ignores_what_a_record_holds(how: str) -> None:
     dealt = [  # all but the secret root, into which a digest of the data goes
         (
             dataclasses.replace(made.cells, root=made.cells.root.shared),
-            made.mechanism_configs,
             made.data.test,
         )
         for made in (one, other)

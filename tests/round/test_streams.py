@@ -2,7 +2,7 @@
 
 Mistakes that other tests did not notice are looked for here: one noise key for all
 clients, one key of local training for all, and a release of R from the noise's key.
-Server noise from the cohort's key is seen in test_round_by_hand.
+Server noise from the cohort's key is seen in test_round_client_by_client.
 """
 
 from functools import cache

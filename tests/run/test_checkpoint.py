@@ -120,7 +120,7 @@ def test_a_damaged_checkpoint_is_replaced_when_its_round_comes_again(
 def test_a_checkpoint_of_another_run_or_round_is_refused(
     tmp_path: pathlib.Path,
 ) -> None:
-    """D9: --resume took a checkpoint of another seed, whose ε mixed both runs."""
+    """--resume took a checkpoint of another seed, whose ε mixed both runs."""
     config = {"seed": 0, "num_rounds": 9}
     mine, place = identity(config), tmp_path / "checkpoints"
     assert identity(config | {"num_rounds": 20}) == mine

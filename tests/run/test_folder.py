@@ -181,7 +181,7 @@ def test_a_round_that_stands_twice_or_out_of_order_is_refused(
 def test_a_folder_that_another_process_writes_is_refused_until_it_ends(
     tmp_path: pathlib.Path,
 ) -> None:
-    """D4: two `--resume` at once wrote each round twice, and both said done."""
+    """Two `--resume` at once wrote each round twice, and both said done."""
     program = (
         "import pathlib, sys; from fedsvp_jax.run.folder import RunFolder;"
         "folder = RunFolder(sys.argv[1]); folder.start({}, resume=True);"

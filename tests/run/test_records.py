@@ -79,7 +79,7 @@ def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
 
 
 @pytest.mark.hole
-def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None:
+def test_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None:
     """A page said 1.231, proved, of a round of two in which 1.759 was spent."""
     of_two = metrics()
     of_two.clients.noise.delta[:] = 1e-5

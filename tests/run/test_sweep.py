@@ -234,7 +234,7 @@ def test_gaussian_is_swept_over_epsilon_in_one_program(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_no_row_of_a_cell_follows_the_other_cells(tmp_path: pathlib.Path) -> None:
-    """N4: a cell's promise had the first cell's δ, less than its uploads claimed."""
+    """A cell's promise had the first cell's δ, less than its uploads claimed."""
     promise = {"delta": 1e-2, "total_epsilon": 0.5, "total_accounting": "basic"}
     rounds = {"num_rounds": 6, "eval_every": 6}
     config = small(mechanism="nbafl", clipping="update_clip", **promise, **rounds)
@@ -279,7 +279,9 @@ def test_cells_that_differ_in_their_seeds_have_their_noise_made_once(
     monkeypatch.setattr(
         plans,
         "make_configured_mechanism",
-        lambda config, **sizes: made.append(config) or make(config, **sizes),
+        lambda config, *facts, **sizes: (
+            made.append(config) or make(config, *facts, **sizes)
+        ),
     )
     program = federation.build(cells, digits())
     assert [config.epsilon for config in made] == [0.2, 0.4]
@@ -301,12 +303,12 @@ def test_cells_that_differ_in_their_seeds_are_planned_for_once(
     """Each of a sweep's cells composed its own promise."""
     planned = []
 
-    class Counted(program.Plan):
+    class Counted(program.SpendingPlan):
         def __init__(self, account: Account) -> None:
             planned.append(account)
             super().__init__(account)
 
-    monkeypatch.setattr(program, "Plan", Counted)
+    monkeypatch.setattr(program, "SpendingPlan", Counted)
     base = small(mechanism="gaussian", clipping="update_clip", max_uploads=2)
     plan = SweepPlan(("gaussian",), epsilons=(0.2, 0.4), seeds=(0, 1, 2))
     cells = federation.build(plan.cells(base, "gaussian"), digits()).cells

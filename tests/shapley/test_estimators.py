@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core import paired
 from fedsvp_jax.core.structs import Weights
-from fedsvp_jax.shapley import coalitions, estimators
+from fedsvp_jax.shapley import coalitions, estimators, paired
 
 
 class Table:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..dataset import Dataset, check_one_client
+from ..dataset import Dataset, Names, check_one_client
 from ..source_settings import TableSettings
 from . import cells, draft, encoding, files, literals, table_file
 from .cells import Columns
@@ -169,11 +169,9 @@ def from_table(
     is_test, divides = _split_rows(
         columns, test_fraction, dropped, of_client, persons, name
     )
-    notices = []
+    notices = _repeating(columns, {label, client}, declared)
     chosen = np.ones(rows, bool)
-    if persons is None:
-        notices += _repeating(columns, {label, client}, schema)
-    elif limit is not None:
+    if persons is not None and limit is not None:
         # At most so many rows of each person, drawn whatever they hold.
         order = np.random.default_rng(1).permutation(rows)
         chosen = _ranks(persons, np.argsort(order)) < limit
@@ -201,21 +199,11 @@ def from_table(
     if client is not None:
         with files.collected(wrong):
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
-        number = np.full(len(clients), -1, np.int32)
-        present = np.unique(of_client[train])
-        number[present] = np.arange(len(present))
-        if absent := [c for c, at in zip(clients, number, strict=True) if at < 0]:
-            notices.append(
-                f"{len(absent)} of {len(clients)} clients train nothing, since all "
-                f"their rows are for the test: {', '.join(absent[:_SHOWN])}"
-                f"{' …' * (len(absent) > _SHOWN)}"
-            )
-        writer_names = tuple(clients[code] for code in present)
-        writers = number[of_client[train]]
+        writer_names, numbers = _training_clients(clients, of_client[train], notices)
+        writers = numbers[of_client[train]]
         if test is None:  # a table of test rows may lack the column
-            test_writers = number[of_client[test_rows]]
+            test_writers = numbers[of_client[test_rows]]
     encoded = encoding.encode(schema, columns, name, wrong=wrong)
-    inputs = encoded.inputs
     assert labels is not None
     attributes, test_attributes = (
         {k: c._replace(codes=c.codes[part]) for k, c in encoded.columns.items()}
@@ -239,9 +227,9 @@ def from_table(
         warnings.warn(f"{name}: {notice}", stacklevel=2)
     return Dataset(
         name=name,
-        train_inputs=inputs[train],
+        train_inputs=encoded.inputs[train],
         train_labels=labels[train],
-        test_inputs=inputs[test_rows],
+        test_inputs=encoded.inputs[test_rows],
         test_labels=labels[test_rows],
         num_classes=len(schema.classes),
         class_names=schema.classes,
@@ -257,6 +245,28 @@ def from_table(
         rows_per_person=limit,
         changed_cells=encoded.changed_cells,
     )
+
+
+def _training_clients(
+    names: list[str], of_rows: np.ndarray, notices: list[str]
+) -> tuple[Names, np.ndarray]:
+    """The names of clients that train, and (clients,) int32: their numbers, else -1.
+
+    Args:
+      names: the clients'.
+      of_rows: (n,) which client's each training row is.
+      notices: gets one of the clients that do not train.
+    """
+    numbers = np.full(len(names), -1, np.int32)
+    present = np.unique(of_rows)
+    numbers[present] = np.arange(len(present))
+    if absent := [name for name, at in zip(names, numbers, strict=True) if at < 0]:
+        notices.append(
+            f"{len(absent)} of {len(names)} clients train nothing, since all "
+            f"their rows are for the test: {', '.join(absent[:_SHOWN])}"
+            f"{' …' * (len(absent) > _SHOWN)}"
+        )
+    return tuple(names[code] for code in present), numbers
 
 
 def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
@@ -318,11 +328,9 @@ def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.argsort(by_group) - np.searchsorted(groups[by_group], groups)
 
 
-def _repeating(
-    columns: Columns, dropped: _ColumnNames, schema: Schema | None
-) -> list[str]:
+def _repeating(columns: Columns, dropped: _ColumnNames, schema: Schema) -> list[str]:
     """Warnings of columns that may name persons, some of whom have several rows."""
-    if schema is not None and schema.unit != "row":
+    if schema.unit != "row":
         return []
     return [
         f"values of column {column} repeat: ε protects one row, so a person with "

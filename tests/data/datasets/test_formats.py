@@ -96,7 +96,7 @@ def test_adult_numbers_are_clamped_and_scaled_by_public_constants(
 
 
 @pytest.mark.hole
-def test_g8_one_record_of_adult_leaves_the_features_of_all_others(
+def test_one_record_of_adult_leaves_the_features_of_all_others(
     tmp_path: Path,
 ) -> None:
     changes = {

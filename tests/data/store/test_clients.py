@@ -35,9 +35,9 @@ def test_a_store_gives_every_client_what_memory_gives(
     chex.assert_trees_all_equal(streamed.test, whole.test)
     chex.assert_trees_all_equal(streamed.validation, whole.validation)
     assert (whole.validation is not None) == ("validation_examples" in changes)
-    assert streamed.game.coalition_sizes == whole.game.coalition_sizes
+    assert streamed.counts.coalition_sizes == whole.counts.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples
-    assert streamed.game.attributes.names == whole.game.attributes.names
+    assert streamed.counts.attributes.names == whole.counts.attributes.names
     assert streamed.reader is not None
     longest = (whole.split.train.shape[-1], whole.split.validation.shape[-1])
     cohorts = streamed.reader
@@ -50,7 +50,9 @@ def test_a_store_gives_every_client_what_memory_gives(
         assert held.num_train == num_train
         np.testing.assert_array_equal(held.inputs, dataset.train_inputs[rows])
         np.testing.assert_array_equal(held.labels, dataset.train_labels[rows])
-        np.testing.assert_array_equal(held.attributes, whole.game.attributes.ids[rows])
+        np.testing.assert_array_equal(
+            held.attributes, whole.counts.attributes.ids[rows]
+        )
 
 
 def test_a_client_left_without_data_is_refused_in_the_same_words(

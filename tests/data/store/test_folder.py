@@ -129,7 +129,7 @@ def test_a_damaged_store_is_refused(
 def test_a_client_whose_examples_were_changed_is_refused_when_it_is_read(
     tmp_path: Path,
 ) -> None:
-    """D9: a store's fingerprint was written and never compared."""
+    """A store's fingerprint was written and never compared."""
     store = write_store(tmp_path / "store", stream(client(0, 4), client(1, 3)))
     file = tmp_path / "store" / "inputs.bin"
     content = bytearray(file.read_bytes())

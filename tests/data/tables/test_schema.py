@@ -1,4 +1,4 @@
-"""What the records tell makes claims nominal; what is declared does not (N7)."""
+"""What the records tell makes claims nominal; what is declared does not."""
 
 import dataclasses
 import pathlib
@@ -47,7 +47,7 @@ READ_OFF = {"from_data": True}
     ill=st.sampled_from(ILL),
 )
 @settings(max_examples=50, deadline=None)
-def test_n7_a_changed_record_of_a_declared_table_changes_no_other(
+def test_a_changed_record_of_a_declared_table_changes_no_other(
     row: int, wage: float, town: str, ill: str
 ) -> None:
     """One outlier moved the features of 799 of 800 records of an undeclared one."""
@@ -134,7 +134,7 @@ def test_a_cell_of_one_row_changes_how_no_other_is_read(
         ({"town": SchemaColumn("drop", **READ_OFF)}, "the leaving out of town"),
     ],
 )
-def test_n7_what_the_records_tell_is_listed(columns: dict, told: str) -> None:
+def test_what_the_records_tell_is_listed(columns: dict, told: str) -> None:
     whole = {**DECLARED.columns, **columns}
     schema = Schema(whole, "ill", ILL, classes_from_data=not columns)
     assert from_table(TABLE, schema=schema).from_records == (told,)
@@ -152,7 +152,7 @@ CELLS = st.sampled_from(["", "NA", "1", "2.5", "900", "2024-12-31", "a", "b", "c
     cell=CELLS,
 )
 @settings(max_examples=100, deadline=None)
-def test_n18_whatever_one_record_decides_of_a_draft_is_marked(
+def test_whatever_one_record_decides_of_a_draft_is_marked(
     cells: list[str], ids: bool, row: int, cell: str
 ) -> None:
     """A column was left out without a mark, for one cell that was not there."""
@@ -183,11 +183,11 @@ def claim_of(data: Dataset, **changes: object) -> tuple[bool, str]:
         batch_size=4,
         **changes,
     )
-    claim = build([resolve(config, dataset=data)], data).mechanism.claim
+    claim = build([resolve(config, dataset=data)], data).mechanism.basis
     return claim.proved, claim.assumptions
 
 
-def test_n7_claims_are_nominal_until_everything_is_declared() -> None:
+def test_claims_are_nominal_until_everything_is_declared() -> None:
     """They were called proved, with scales that were said to be constants."""
     proved, said = claim_of(from_table(TABLE, label="ill"))
     assert not proved
@@ -204,7 +204,7 @@ def test_n7_claims_are_nominal_until_everything_is_declared() -> None:
         assert proved == public and ("the categories of town" in said) != public
 
 
-def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(
+def test_arrays_of_ones_own_declare_their_classes_and_categories(
     tmp_path: pathlib.Path,
 ) -> None:
     path = tmp_path / "a.npz"

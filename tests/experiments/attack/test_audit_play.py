@@ -35,7 +35,7 @@ def prepared(
         ("reestimation", "past norm", 1),
     ],
 )
-def test_g13_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
+def test_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
     mechanism: str, worlds: str, rounds_with_equal_noise: int
 ):
     told = setting(mechanism, 40, num_rounds=2)

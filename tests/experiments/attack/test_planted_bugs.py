@@ -12,7 +12,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**SETTINGS["audit"]["defaults"]))
 QUICK = (
-    "the count of clipped updates is noised as if a client moved it by ½ (G4)",
+    "the count of clipped updates is noised as if a client moved it by ½",
     "R is released without noise",
     "a deployed client adds no share to the sum where its update is 0",
 )

@@ -96,7 +96,7 @@ def test_the_ceiling_and_the_number_of_victims_stand_in_the_tables() -> None:
 
 
 @pytest.mark.hole
-def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
+def test_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
     tables = {
         "membership": ("membership", lambda kept: map(of_run, kept["rows"])),
         "acgan_mnist": ("reconstruction", reconstructed),

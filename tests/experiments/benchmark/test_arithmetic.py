@@ -60,7 +60,7 @@ NAMED = {platform: target.named_target(platform) for platform in ("cpu", "cuda",
 @pytest.mark.hole
 @pytest.mark.parametrize("platform", NAMED)
 @pytest.mark.parametrize(("name", "expected"), [("W1", LEAF), ("W2", SMALL), ("W3", 0)])
-def test_a12_products_of_a_round_are_those_of_the_models_layers(
+def test_products_of_a_round_are_those_of_the_models_layers(
     name: str, expected: int, platform: str
 ) -> None:
     """On a GPU each step was counted as often as there are steps."""
@@ -192,7 +192,7 @@ def test_kept_limits_are_flops_or_bytes_by_hand() -> None:
 @pytest.mark.parametrize(
     ("index", "ratios"), [(1, (2.22, 2.22)), (4, (15.8, 18.3)), (5, (2.44, 2.51))]
 )
-def test_a12_privacy_estimation_costs_what_its_examples_do(
+def test_privacy_estimation_costs_what_its_examples_do(
     index: int, ratios: tuple[float, float], platform: str
 ) -> None:
     """Of N = 5 on a GPU 16.6 times FedAvg's arithmetic was printed, which is 18.3."""
@@ -230,7 +230,7 @@ def test_coalitions_of_a_work_cost_no_more_than_the_bound(
 ) -> None:
     trainer = measure.make_trainer(workload)
     steps = arithmetic.coalition_steps(trainer)
-    sizes = trainer.program.data.game.coalition_sizes
+    sizes = trainer.program.data.counts.coalition_sizes
     assert all(
         count == workload.local_epochs * max(1, sizes[mask] // batch)
         for mask, (batch, count) in steps.items()

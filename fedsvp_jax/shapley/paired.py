@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .structs import Array, Number, iota
+from fedsvp_jax.core.structs import Array, Number, iota
 
 ORDERED = 10  # attributes whose coalitions of a size are windows of one order
 

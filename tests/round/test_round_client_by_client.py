@@ -1,4 +1,8 @@
-"""The round as a whole: what its clients send, summed one by one, and what it costs."""
+"""The round as a whole: what its clients send, summed one by one, and what it costs.
+
+The clients' work, clips and noise are the package's own functions, called client by
+client: no independent oracle of them, but of lanes, order, sum and the server's step.
+"""
 
 import dataclasses
 from typing import Any
@@ -321,7 +325,7 @@ def test_the_server_moves_the_model_by_a_sum_of_residues() -> None:
     step = np.asarray(ravel_pytree(after.params)[0]) - before
     std = float(metrics.clients.noise.noise_std[0, 0, 0])
     grid = made.mechanism.grid
-    assert grid.summed == 4 and made.mechanism.claim.central
+    assert grid.summed == 4 and made.mechanism.basis.central
     unit = float(grid_step(grid, jnp.float32(std))) / 4
     # The weights that the step was added to cost digits, not the grid.
     assert np.mean(np.abs(step / unit - np.round(step / unit)) < 0.05) > 0.95

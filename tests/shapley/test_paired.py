@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core import paired
+from fedsvp_jax.shapley import paired
 from fedsvp_jax.shapley.coalitions import coalition_rows
 
 Utility = Callable[[np.ndarray], np.ndarray]  # (P, N) bool -> (P,)
