@@ -14,7 +14,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
-from fedsvp_jax.core.files import AnyPath, Record, make_folder
+from fedsvp_jax.core.files import AnyPath, Record, make_folder, replace_file
 from fedsvp_jax.deploy import Site, fingerprint
 
 from . import messages
@@ -56,6 +56,20 @@ def begin(
         }
         file.write(json.dumps(budget) + "\n")
     return [*budgets, budget]
+
+
+def forget(log: AnyPath) -> None:
+    """Takes the budgets of a log off the list.
+
+    Raises:
+      ValueError: the list is damaged.
+    """
+    name, path = os.path.realpath(log), _path()
+    if path.is_file():
+        with open(path) as file:
+            kept = [b for b in _read(file) if b["log"] != name]
+        text = "".join(json.dumps(budget) + "\n" for budget in kept)
+        replace_file(path, text.encode(), mode=0o600)
 
 
 def of_log(log: AnyPath) -> list[Record]:

@@ -21,6 +21,7 @@ What each reads; a flag of another is refused:
 """
 
 import dataclasses
+import fcntl
 import functools
 import pathlib
 import re
@@ -97,6 +98,27 @@ def _test(words: list[str], values: Any) -> None:
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
     print("These rows stay with you, and so do these scores: no ε covers them.")
+
+
+def _abandon(_: list[str], values: Any) -> None:
+    """Deletes a log that has answered no round, and what is known of it."""
+    from fedsvp_jax.deploy.witness import read_seen, seen_file
+
+    from . import budgets
+
+    log = pathlib.Path(values.log)
+    folder = values.witness or budgets.witness(log) or log.parent / "witness"
+    place = seen_file(pathlib.Path(folder), log.name)
+    with log.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        seen = read_seen(place, log.name)
+        entries = max(file.read().count(b"\n"), seen.number if seen else 0)
+        if entries > 1:
+            raise ValueError(f"{log} has answered a round: what it spent stays counted")
+        budgets.forget(log)
+        for path in (log, pathlib.Path(f"{log}.key"), place):
+            path.unlink(missing_ok=True)
+    print(f"{log} is deleted, and so is its budget, of which nothing was spent")
 
 
 def _node(words: list[str], values: Any) -> None:
@@ -183,12 +205,12 @@ def main(arguments: list[str]) -> None:
     verb, *words = arguments[1:] or [""]
     if verb not in _USAGE:
         raise ValueError(f"say site and one of {', '.join(_USAGE)}, got {verb!r}")
-    if verb != "node" and len(words) != (verb != "init"):
+    if verb != "node" and len(words) != (verb not in ("init", "abandon")):
         raise ValueError(f"say site {verb} {_USAGE[verb]}")
     _check_flags(verb, values)
-    act = {"propose": _propose, "node": _node, "test": _test}.get(verb, _begin)
+    acts = {"propose": _propose, "node": _node, "test": _test, "abandon": _abandon}
     try:
-        act(words, values)
+        acts.get(verb, _begin)(words, values)
     except ValueError as error:
         sentence = str(error)
         for advice, words in _VERBS["advice"].items():

@@ -73,6 +73,36 @@ def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(
     assert "NOT IN ORDER: entry 2 of north was changed" in shown.stdout
 
 
+@pytest.mark.hole
+def test_a_log_without_a_round_is_abandoned_and_one_that_answered_stays(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Its line in budgets.jsonl, key and witness's file were to be deleted by hand."""
+    log, witness = tmp_path / "west", tmp_path / "elsewhere"
+    records = tmp_path / "records.csv"
+    records.write_text("age,finding\n51,malign\n")
+    places = (f"--log={log}", f"--witness={witness}")
+    sizes = ("--num_examples=30", "--min_num_examples=20", *SETTINGS)
+    begin = ("experiments.site", "init", *places, f"--records={records}", *sizes)
+    abandon = ("experiments.site", "abandon", *places)
+    assert command(*begin).status == 0
+    other = (*begin[:2], f"--log={tmp_path / 'w2'}", *begin[3:])
+    refused = command(*other)
+    assert_sentence(refused, f"deleted by fedsvp site abandon --log={log}")
+    ended = command(*abandon)
+    assert ended.status == 0 and "nothing was spent" in ended.stdout, ended
+    left = [*tmp_path.glob("west*"), *witness.glob("*.seen.json")]
+    assert not left
+    assert command(*begin).status == 0
+    site = Site(log, witness=witness)
+    with private_round(site, model(), round_num=1) as private:
+        private(trained(model()))
+    assert_sentence(command(*abandon), "has answered a round")
+    assert log.exists()
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    assert_sentence(command(*abandon), "has answered a round")  # the witness knows
+
+
 def test_the_program_around_a_loop_of_ones_own_runs_as_it_says(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -155,6 +155,25 @@ def test_the_auditor_reads_the_log_of_a_site_that_clips_single_rows(
 
 
 @pytest.mark.hole
+def test_a_log_that_its_node_goes_on_with_while_it_is_read_is_in_order(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The witness had seen an entry more than what had been read: NOT IN ORDER."""
+    site = answered(tmp_path)
+    whole = site.path.read_bytes()
+    readings = [b"".join(whole.splitlines(keepends=True)[:-2])]
+    read = pathlib.Path.read_bytes
+
+    def read_bytes(path: pathlib.Path) -> bytes:
+        return readings.pop() if path == site.path and readings else read(path)
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", read_bytes)
+    audited = ledger.audit(site.path, witness_of(site))
+    assert not readings and not audited.problems
+    assert audited.entries == len(entries_of(site))
+
+
+@pytest.mark.hole
 def test_a_log_is_json_without_nan_and_infinity(tmp_path: pathlib.Path) -> None:
     """Python alone reads those; of a δ that was NaN the auditor said ε = 0."""
     site = answered(tmp_path, rounds=1)
