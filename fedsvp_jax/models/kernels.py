@@ -57,13 +57,18 @@ def matmul(x: Array, kernel: Array, *, kernels: Kernels) -> Array:
 @jax.custom_vjp
 def one_pass_pool(x: Array) -> Array:
     """`max_pool_2x2` with a gradient in one pass; ties as in `lax.reduce_window`."""
-    return _forward(x)[0]
+    a, b, c, d = _corners(x)
+    return jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
+
+
+def _corners(x: Array) -> list[Array]:
+    """The four elements of every window, each (batch, H // 2, W // 2, C)."""
+    height, width = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
+    return [x[:, u:height:2, v:width:2] for u in (0, 1) for v in (0, 1)]
 
 
 def _forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
-    height, width = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
-    # The four elements of every window, each (batch, H // 2, W // 2, C).
-    a, b, c, d = (x[:, u:height:2, v:width:2] for u in (0, 1) for v in (0, 1))
+    a, b, c, d = _corners(x)
     top, bottom = jnp.maximum(a, b), jnp.maximum(c, d)
     corner = [jnp.int8(i) for i in range(4)]
     winner = jnp.where(
