@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
 
-from .products import border, bordered, product_with, with_gradients
+from .products import border, bordered, with_gradients
 
 _LEAST_CHANNELS = 4
 
@@ -112,10 +112,14 @@ def _windows(x: Array, kernel: Array, stride: int) -> Array:
     return gathered.reshape(*gathered.shape[:3], -1)
 
 
-def _weight_gradient(rows: Array, gradient: Array) -> Array:
-    """A sum over the images: one product of all pixels leaves most of a GPU idle."""
+def _product_gradients(
+    rows: Array, matrix: Array, gradient: Array
+) -> tuple[Array, Array]:
+    of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
     images = (x.reshape(len(x), -1, x.shape[-1]) for x in (rows, gradient))
-    return jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
+    return of_rows, jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 
-_product = product_with(_weight_gradient)
+# `products.product`, whose gradient by the matrix is a sum over the images: a client's
+# one product of all pixels would leave most of a GPU idle.
+_product = with_gradients(partial(jnp.tensordot, axes=1), _product_gradients)

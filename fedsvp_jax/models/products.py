@@ -46,19 +46,15 @@ def with_gradients(
     return custom
 
 
-def product_with(of_matrix: Callable[..., Array]) -> Callable[..., Array]:
-    """(batch, height, width, k) @ (k, out).
+def _product_gradients(
+    rows: Array, matrix: Array, gradient: Array
+) -> tuple[Array, Array]:
+    of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
+    return of_rows, weight_gradient(rows, gradient)
 
-    Args:
-      of_matrix: (rows, gradient by the result) -> the gradient by the matrix.
-    """
-    return with_gradients(
-        partial(jnp.tensordot, axes=1),
-        lambda rows, matrix, gradient: (
-            jnp.tensordot(gradient, matrix.T, axes=1),
-            of_matrix(rows, gradient),
-        ),
-    )
+
+# (batch, height, width, k) @ (k, out)
+product = with_gradients(partial(jnp.tensordot, axes=1), _product_gradients)
 
 
 def weight_gradient(rows: Array, gradient: Array) -> Array:
@@ -69,9 +65,6 @@ def weight_gradient(rows: Array, gradient: Array) -> Array:
     """
     matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
     return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
-
-
-product = product_with(weight_gradient)
 
 
 def _matmul_gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
