@@ -33,7 +33,7 @@ _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
 _ROWS = routes.ROWS | _OWN["rows"]
-_OF_STEPS: tuple[str, ...] = (
+_OF_STEPS = (
     "mechanism",
     "clipping",
     "batches",

@@ -43,9 +43,6 @@ _ROUTE = (
     }
 )
 _LARGEST_BATCH = 4096  # rows in a step
-_SEEDED = (
-    "nominal, because random_state is a number: whoever knows it removes the noise"
-)
 
 
 class DPClassifier(ClassifierMixin, BaseEstimator):
@@ -238,10 +235,7 @@ def _trained(
         account = records.record_round(account, of_round)
         records.check_finite(of_round, round_num=index + 1, mechanism=config.mechanism)
     claim = next(claim for claim in table(account, ("pld",)) if claim.method == "pld")
-    if not config.secret_noise:
-        claim = claim._replace(
-            proved=False, assumptions=f"{_SEEDED}; {claim.assumptions}"
-        )
+    claim = claim._replace(proved=claim.proved and config.secret_noise)
     layer = cell_of(jax.device_get(state.params), 0)
     assert account.mechanism.subsampling is not None  # of Poisson batches
     (steps,) = account.mechanism.subsampling.steps(
