@@ -36,7 +36,8 @@ def plain_conv2d(x: Array, kernel: Array, stride: int, groups: int = 1) -> Array
 def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     """`kernels.conv2d` for a GPU."""
     if kernel.shape[2] < _LEAST_CHANNELS:
-        rows = _windows(x, kernel, stride)
+        # The windows are written once.
+        rows = lax.optimization_barrier(_windows(x, kernel, stride))
         return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
 
     plain = partial(plain_conv2d, stride=stride)
@@ -111,28 +112,14 @@ def _windows(x: Array, kernel: Array, stride: int) -> Array:
     return gathered.reshape(*gathered.shape[:3], -1)
 
 
-@jax.custom_vjp
-def _product(rows: Array, matrix: Array) -> Array:
-    """`products.product`, whose gradient by the matrix is a sum over the images.
-
-    A client's one product of all pixels would leave most of a GPU idle. The windows
-    are written once.
-    """
-    return _product_forward(rows, matrix)[0]
-
-
-def _product_forward(rows: Array, matrix: Array) -> tuple[Array, tuple[Array, Array]]:
-    rows = lax.optimization_barrier(rows)
-    return jnp.tensordot(rows, matrix, axes=1), (rows, matrix)
-
-
-def _product_backward(
-    residuals: tuple[Array, Array], gradient: Array
+def _product_gradients(
+    rows: Array, matrix: Array, gradient: Array
 ) -> tuple[Array, Array]:
-    rows, matrix = residuals
     of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
     images = (x.reshape(len(x), -1, x.shape[-1]) for x in (rows, gradient))
     return of_rows, jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 
-_product.defvjp(_product_forward, _product_backward)
+# `products.product`, whose gradient by the matrix is a sum over the images: a client's
+# one product of all pixels would leave most of a GPU idle.
+_product = with_gradients(partial(jnp.tensordot, axes=1), _product_gradients)
