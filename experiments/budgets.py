@@ -66,8 +66,8 @@ def forget(log: AnyPath) -> None:
     """
     name, path = os.path.realpath(log), _path()
     if path.is_file():
-        with open(path) as file:
-            kept = [b for b in _read(file) if b["log"] != name]
+        lines = path.read_text().splitlines()
+        kept = [b for b in _read(lines) if b["log"] != name]
         text = "".join(json.dumps(budget) + "\n" for budget in kept)
         replace_file(path, text.encode(), mode=0o600)
 

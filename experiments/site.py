@@ -112,8 +112,7 @@ def _abandon(_: list[str], values: Any) -> None:
     with log.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         seen = read_seen(place, log.name)
-        entries = max(file.read().count(b"\n"), seen.number if seen else 0)
-        if entries > 1:
+        if file.read().count(b"\n") > 1 or (seen and seen.number > 1):
             raise ValueError(f"{log} has answered a round: what it spent stays counted")
         budgets.forget(log)
         for path in (log, pathlib.Path(f"{log}.key"), place):

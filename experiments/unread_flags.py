@@ -33,8 +33,7 @@ def refuse(
         read only together with another setting's value; names both.
     """
     ignored = []
-    readers = "mechanism" if len(names) == 1 else "mechanisms"
-    readers += f" {', '.join(names)}"
+    readers = f"mechanism{'s' if len(names) > 1 else ''} {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
     for setting in sorted(unread):
         flag = setting if setting in values else f"{setting}s"  # a sweep's --epsilons

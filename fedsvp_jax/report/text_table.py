@@ -4,6 +4,7 @@ A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", 
 rows of a table have the same columns in the same order.
 """
 
+import functools
 import io
 import shutil
 import textwrap
@@ -12,52 +13,37 @@ from collections.abc import Mapping, Sequence
 from fedsvp_jax.core.files import printable
 
 LONG = 24  # characters of a cell that make a table hard to read
-_WIDTH = 100  # characters of a line where no terminal says its own
-_GAP = 3  # characters between columns
+_WIDTH, _WIDEST = 100, 1000  # of a note, of a table, where no terminal says its own
+_broken = functools.partial(
+    textwrap.fill, width=LONG, break_long_words=False, break_on_hyphens=False
+)
 
 Row = Mapping[str, str]
 Table = list[dict[str, str]]  # rows of texts by column
 
 
-def _terminal() -> int:
-    """The terminal's width; 0 where there is none."""
-    return shutil.get_terminal_size((0, 0)).columns
-
-
 def aligned(rows: Sequence[Row]) -> str:
     """Columns of equal width, without Markdown's marks: the first flush left.
 
-    Text is broken into lines where the table would be wider than the terminal, or than
-    100 characters where none says its width: between words, but not in numbers. A
-    terminal that is too narrow for this breaks words too.
+    Text is broken into lines where the table would be wider than the terminal; where
+    none says its width, long text between words.
     """
     from rich import box, console, table, text
 
+    width = shutil.get_terminal_size((0, 0)).columns
     grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    head = [*rows[0]]
-    body = [[printable(cell.strip("*`")) for cell in row.values()] for row in rows]
-    needed = 0
-    for cells in zip(head, *body, strict=True):
-        narrowest = max(map(_unbroken, cells))
-        needed += narrowest + _GAP
+    for name in rows[0]:
         grid.add_column(
-            text.Text(cells[0]),
+            text.Text(name if width else _broken(name)),
             justify="right" if grid.columns else "left",
-            min_width=None if _terminal() else narrowest,
             overflow="fold",
         )
-    for row in body:
-        grid.add_row(*map(text.Text, row))
+    for row in rows:
+        cells = (printable(cell.strip("*`")) for cell in row.values())
+        grid.add_row(*(text.Text(cell if width else _broken(cell)) for cell in cells))
     file = io.StringIO()
-    width = _terminal() or max(_WIDTH, needed)
-    console.Console(file=file, width=width).print(grid)
+    console.Console(file=file, width=width or _WIDEST).print(grid)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-
-
-def _unbroken(cell: str) -> int:
-    """The length of the longest part of a cell that stays in one line."""
-    is_number = cell[:1].isdigit() and len(cell) <= LONG
-    return max(map(len, [cell] if is_number else cell.split()), default=1)
 
 
 def factored(
@@ -97,6 +83,6 @@ def render(rows: Sequence[Row]) -> str:
     if not rows:
         return "Not measured yet."
     rows, notes = factored(rows)
-    width = _terminal() or _WIDTH
+    width = shutil.get_terminal_size((_WIDTH, 0)).columns
     lines = [textwrap.fill(note, width, subsequent_indent="    ") for note in notes]
     return "\n".join([aligned(rows), "", *lines]).rstrip()
