@@ -93,6 +93,7 @@ def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     assert [line[0] for line in lines[: len(rows) + 2]] == ["|"] * (len(rows) + 2)
     assert "Naming the most frequent class is right of" in "".join(lines[-3:])
     assert "| FedSVA | 0.5 |" in markdown.read_text()
+    assert "means over 2 seeds; in brackets the 95 %" in markdown.read_text()
     assert "| ε per upload at its own δ |" in markdown.read_text()
     for line, row in zip(read_back, rows, strict=True):
         low, high = row.interval() or (0, 0)
