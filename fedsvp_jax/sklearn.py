@@ -122,6 +122,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 "(this count is of the rows: it stays with you)",
                 stacklevel=2,
             )
+        if self.target_delta * len(X) >= 1:
+            warnings.warn(
+                f"target_delta {self.target_delta:g} is too large for {len(X)} rows: "
+                "who publishes one of them whole keeps such an epsilon",
+                stacklevel=2,
+            )
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if (undeclared := self.classes_[codes] != y).any():
             raise ValueError(

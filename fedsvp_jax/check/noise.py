@@ -272,10 +272,19 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
             f"δ = {delta:g} is too large: who publishes one {noise.unit} of "
             f"{1 / delta:.0f} whole keeps it; take one far below 1 over their number"
         )
+    is_counted = noise.rate == 1 or noise.relation == "zero_out"
+    if not is_counted:
+        warning = "to replace is not counted with Poisson batches: state zero_out"
     proved = math.isfinite(spent) and is_sound
     reached = proved and spent <= stated.epsilon * (1 + _TOLERANCE)
     change = None
-    if is_sound and not reached and noise.setting and stated.epsilon * delta:
+    if (
+        is_counted
+        and is_sound
+        and not reached
+        and noise.setting
+        and stated.epsilon * delta
+    ):
         scale = noise.setting.per_multiplier
         z = _least_multiplier(noise, stated, uploads)
         change = Change(noise.setting.name, scale * z, scale * noise.multiplier)

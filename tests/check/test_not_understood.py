@@ -16,6 +16,7 @@ from others_settings import FLARE, FLIP, TOML
 from scipy import optimize, stats
 
 from fedsvp_jax import check
+from fedsvp_jax.check.noise import Noise, Setting
 
 
 @pytest.mark.hole
@@ -587,6 +588,16 @@ def test_a_delta_that_covers_publishing_a_record_is_no_green_light(
     (noise,) = check.settings_file.read(path)
     assert noise.stated is not None
     assert not check.verdict(noise, noise.stated, 1).reached
+
+
+@pytest.mark.hole
+def test_to_replace_a_record_of_poisson_batches_does_not_follow_and_says_why() -> None:
+    """The search for a noise multiplier that helps ended the check without a table."""
+    noise = Noise("dp.toml", "", std=1.1, multiplier=1.1, rate=0.01, steps=100)
+    noise = noise._replace(setting=Setting("std", 1.0))
+    result = check.verdict(noise, check.Stated(3.0, 1e-5, "run"), 1)
+    assert not result.reached and result.least_change is None
+    assert "warning: to replace is not counted with Poisson batches" in str(result)
 
 
 @pytest.mark.hole

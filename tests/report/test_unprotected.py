@@ -30,6 +30,16 @@ def table(rows: int = 50, **more: Any):
     return from_table({**columns, "ill": np.arange(rows) % 2}, label="ill", **more)
 
 
+def test_a_delta_of_one_row_or_more_is_said_to_be_too_large() -> None:
+    """--target_delta=.1 on 1,442 rows was called proved without a word."""
+    config = {"mechanism": "gaussian", "target_delta": 0.1, "num_train_examples": 1442}
+    text = headline.unprotected(config)
+    assert "δ = 0.1 is too large for 1442 training rows: who publishes one" in text
+    assert "one row of 10 whole keeps" in text and "far below 0.0007" in text
+    assert not headline.unprotected(config | {"target_delta": 1e-5})
+    assert not headline.unprotected(config | {"mechanism": "none"})
+
+
 def test_the_loss_of_a_table_tells_each_test_label_and_is_called_unprotected(
     tmp_path: pathlib.Path,
 ) -> None:
