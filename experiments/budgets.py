@@ -66,10 +66,9 @@ def forget(log: AnyPath) -> None:
     """
     name, path = os.path.realpath(log), _path()
     if path.is_file():
-        lines = path.read_text().splitlines()
-        kept = [b for b in _read(lines) if b["log"] != name]
-        text = "".join(json.dumps(budget) + "\n" for budget in kept)
-        replace_file(path, text.encode(), mode=0o600)
+        budgets = _read(path.read_text().splitlines())
+        kept = (json.dumps(b) + "\n" for b in budgets if b["log"] != name)
+        replace_file(path, "".join(kept).encode(), mode=0o600)
 
 
 def of_log(log: AnyPath) -> list[Record]:

@@ -81,14 +81,9 @@ def settings(
     if data is None:
         data = sources.load(config.dataset, config.data_dir, config)
     sizes = training_sizes(data, config.num_clients or 1, True)
-    typed = any(values[name].present for name in _OF_STEPS)
-    command.default_settings(
-        values,
-        {
-            "colluders": default_colluders(len(sizes)),
-            "noise_sampler": "gaussian" if typed else noise_sampler(data, sizes),
-        },
-    )
+    values.set_default("colluders", default_colluders(len(sizes)))
+    if not any(values[name].present for name in _OF_STEPS):
+        values.set_default("noise_sampler", noise_sampler(data, sizes))
     config = command.unresolved(values)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)

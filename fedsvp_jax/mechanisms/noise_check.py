@@ -74,12 +74,13 @@ def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> No
                     f"{value:g} in round {round_num + 1} at R = {ratio:g} of a client "
                     f"of {size:g} examples, by mechanism {label}"
                 )
-        z, delta = float(info.noise_multiplier), float(info.delta)
-        spent = gaussian_epsilon(z**-2, delta) if z > 0 else math.inf
+        z = float(info.noise_multiplier)
+        spent = gaussian_epsilon(z**-2, float(info.delta)) if z > 0 else math.inf
         if is_compared and info.epsilon < _NEAR * spent:
             is_compared = False
             _LOG.warning(
-                f"mechanism {label} says ε = {info.epsilon:.3g} at δ = {delta:.3g} of "
-                f"an upload, but Gaussian noise of its noise_multiplier {z:.3g} spends "
-                f"{spent:.3g}: basic adds up the first, rdp and pld the second"
+                f"mechanism {label} says ε = {info.epsilon:.3g} at δ = "
+                f"{info.delta:.3g} of an upload, but Gaussian noise of its noise_"
+                f"multiplier {z:.3g} spends {spent:.3g}: basic adds up the first, rdp "
+                "and pld the second"
             )

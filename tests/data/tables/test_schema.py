@@ -426,14 +426,17 @@ values = ["female", "male", "*"]
 def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
     """Grams for kilograms and M for male trained without a word."""
     table = {
-        "weight": ["70000", "80", "", "-9", "90"] * 8,
+        "weight": [
+            *(["70000", "80", "", "-9", "90"] * 4),
+            *(["70", "80", "", "-9", "90"] * 4),
+        ],
         "sex": ["M", "female", "", "F", "*"] * 8,
         "ill": ["no", "yes"] * 20,
     }
     data = from_table(table, schema=from_toml(CELLS, "s"))
     said = headline.filled("changed_rows", data)
     lines = [
-        "column weight: 8 of 40 cells are clamped to its bounds, in row 1, 6, 11, 16",
+        "column weight: 4 of 40 cells are clamped to its bounds, in row 1, 6, 11, 16",
         "column weight: 16 of 40 cells are missing, and filled, in row 3, 4, 8, 9, 13",
         "warning: column sex: 24 of 40 cells are in none of its categories",
         "has the file other codes than the schema?",
@@ -443,6 +446,9 @@ def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
     for line in lines:
         assert line in said
     assert "unit" not in said
+    table["weight"] = ["70000", *["80"] * 7] * 5  # an eighth, as of some in grams
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    assert "are they in another unit" in headline.filled("changed_rows", data)
     table["weight"], table["sex"] = ["70000", "80", "0"] * 13 + ["90"], ["male"] * 40
     data = from_table(table, schema=from_toml(CELLS, "s"))
     assert data.changed_cells["sex"] == {}
