@@ -67,8 +67,8 @@ def forget(log: AnyPath) -> None:
     name, path = os.path.realpath(log), _path()
     if path.is_file():
         budgets = _read(path.read_text().splitlines())
-        kept = (json.dumps(b) + "\n" for b in budgets if b["log"] != name)
-        replace_file(path, "".join(kept).encode(), mode=0o600)
+        remaining = (json.dumps(b) + "\n" for b in budgets if b["log"] != name)
+        replace_file(path, "".join(remaining).encode(), mode=0o600)
 
 
 def of_log(log: AnyPath) -> list[Record]:

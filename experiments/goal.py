@@ -7,7 +7,8 @@ table, and its claims are nominal then.
   model, and adds all of the noise itself: against the server too (P15, P21). A step
   takes all rows of a client, and the learning rate follows the noise (`steps`), from
   public counts alone. For images it is the same on scattering coefficients, which
-  nobody's data decided, with steps of their own.
+  nobody's data decided, with steps of their own. Noise of tables is in whole numbers
+  (`has_whole_steps`).
 - unit = "client": clipped updates, of which the cohort shares the noise by secure
   aggregation: against other clients, not against the server's aggregator.
 """
@@ -82,8 +83,9 @@ def settings(
         data = sources.load(config.dataset, config.data_dir, config)
     sizes = training_sizes(data, config.num_clients or 1, True)
     values.set_default("colluders", default_colluders(len(sizes)))
-    if not any(values[name].present for name in _OF_STEPS):
-        values.set_default("noise_sampler", noise_sampler(data, sizes))
+    typed = any(values[name].present for name in _OF_STEPS)
+    if has_whole_steps(data, sizes) and not typed:
+        values.set_default("noise_sampler", "discrete")
     config = command.unresolved(values)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
@@ -103,15 +105,15 @@ def default_colluders(clients: int) -> int:
     return max(1, min(2, clients - 1), clients // 3)
 
 
-def noise_sampler(data: Dataset, sizes: np.ndarray) -> str:
-    """Whole numbers, whose proof covers their format, where a step takes all rows.
+def has_whole_steps(data: Dataset, sizes: np.ndarray) -> bool:
+    """Whether a step takes all rows of a client, so that noise can be whole numbers.
 
-    They are what real sites draw, too. Images, and clients of more rows than a step
-    takes, have noise in float32.
+    Their proof covers the number format (P17), and real sites draw them, too. Images,
+    and clients of more rows than a step takes, have noise in float32.
     """
     of_clients = data.schema is not None and data.schema.unit == "client"
     takes_all = data.train_inputs.ndim == 2 and sizes.max() <= _MOST_ROWS
-    return "discrete" if of_clients or takes_all else "gaussian"
+    return of_clients or takes_all
 
 
 class Steps(NamedTuple):

@@ -290,7 +290,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
     sizes = goal.training_sizes(data, num_clients, True)
     # Whole numbers, which take minutes to draw here, have the same noise, and ε by RDP.
-    whole = goal.noise_sampler(data, sizes) == "discrete"
+    is_whole = goal.has_whole_steps(data, sizes)
     colluders = values.colluders or goal.default_colluders(num_clients)
     base = ExperimentConfig(
         dataset="csv",
@@ -303,7 +303,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "total_epsilon": None}
     route["eval_every"] = route["num_rounds"]
-    if whole:
+    if is_whole:
         route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
     plan = sweep.SweepPlan(
@@ -313,7 +313,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         place = pathlib.Path(folder) / "sweep"
         sweep.sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
-        for cell in swept.cells if whole else ():
+        for cell in swept.cells if is_whole else ():
             cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
             cell["risk"] = {
                 c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])

@@ -114,9 +114,11 @@ def _abandon(_: list[str], values: Any) -> None:
         seen = read_seen(place, log.name)
         if file.read().count(b"\n") > 1 or (seen and seen.number > 1):
             raise ValueError(f"{log} has answered a round: what it spent stays counted")
-        budgets.forget(log)
-        for path in (log, pathlib.Path(f"{log}.key"), place):
+        # A kill between these leaves a log that nothing can answer for.
+        for path in (pathlib.Path(f"{log}.key"), place):
             path.unlink(missing_ok=True)
+        budgets.forget(log)
+        log.unlink()
     print(f"{log} is deleted, and so is its budget, of which nothing was spent")
 
 

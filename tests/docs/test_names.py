@@ -95,6 +95,54 @@ def test_the_table_of_hospitals_has_the_means_of_the_rows_that_are_kept() -> Non
 
 
 @pytest.mark.hole
+def test_the_differences_of_the_study_of_hospitals_are_those_of_its_rows() -> None:
+    """They were typed from a script that no file keeps."""
+    kept = ROOT / "experiments" / "studies" / "hospitals"
+    page = (kept / "README.md").read_text()
+    scores: dict[tuple[str, float, int], dict[str, dict[str, float]]] = {}
+    for name in ("separate", "all_rows", "third", "whole_numbers"):
+        for line in (kept / f"{name}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            key = row["table"], row["epsilon"], row["provenance"]["seed"]
+            arms = row["arms"]
+            if name == "separate":  # whose private arms were run again
+                arms = {arm: arms[arm] for arm in ("central",) if arm in arms}
+            scores.setdefault(key, {}).update(arms)
+
+    def said(epsilon: int, arm: str, other: str) -> str:
+        areas = [
+            scores["medpar", epsilon, seed][arm]["auc"]
+            - scores["medpar", epsilon, seed][other]["auc"]
+            for seed in range(20)
+        ]
+        half = stats.t.ppf(0.975, 19) * stats.sem(areas)
+        written = f"{np.mean(areas):+.4f} ± {half:.4f}".replace("0.", ".")
+        return written.replace("-", "−")
+
+    third, whole = (
+        page.partition(f"{{#{anchor}}}")[2] for anchor in ("third", "whole-numbers")
+    )
+    for epsilon in (1, 3, 8):
+        pairs = (("third", "central"), ("third", "secure"))
+        cells = [said(epsilon, *pair) for pair in pairs]
+        (line,) = re.findall(rf"\| medpar \| {epsilon} .*", third.partition("##")[0])
+        assert [cell.strip() for cell in line.split("|")[5:7]] == cells
+        arms = ("whole_third", "central"), ("whole_server", "central")
+        arms += ("whole_third", "third"), ("whole_server", "server")
+        cells = [said(epsilon, *pair) for pair in arms]
+        (line,) = re.findall(rf"\| medpar \| {epsilon} .*", whole.partition("##")[0])
+        assert [cell.strip() for cell in line.split("|")[6:10]] == cells
+    useful = (ROOT / "docs" / "useful_model.md").read_text()
+    assert f"of AUC is {said(3, 'whole_third', 'central')}." in useful
+    for arm, words in (
+        ("whole_third", "accuracy is {} with secure"),
+        ("whole_server", "{} against the server"),
+    ):
+        mean = np.mean([scores["medpar", 3, s][arm]["accuracy"] for s in range(20)])
+        assert words.format(f"{mean:.3f}"[1:]) in useful
+
+
+@pytest.mark.hole
 def test_the_start_page_says_what_the_study_found() -> None:
     study = (ROOT / "experiments/studies/reproduction/README.md").read_text()
     (cells, within) = re.findall(r"of the (\d+) published cells; (\d+) agree", study)[0]

@@ -35,6 +35,13 @@ def written(path: pathlib.Path) -> pathlib.Path:
     return path
 
 
+def noise_of(run: pathlib.Path) -> tuple[str, str, int]:
+    config = json.loads((run / "config.json").read_text())
+    names = ("noise_sampler", "total_accounting", "colluders")
+    sampler, accounting, colluders = (config[name] for name in names)
+    return sampler, accounting, colluders
+
+
 def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -90,7 +97,11 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert "Without any privacy, logistic regression on the pooled" in done.stdout
     kept = json.loads((tmp_path / "run" / "reference.json").read_text())
     assert f"{kept['auc']:.3f} (95 %" in done.stdout.split("Without any privacy")[1]
-    assert "run the same route with --noise_sampler=discrete" in done.stdout
+    assert "Sites that keep their rows run the same route" in done.stdout
+    assert noise_of(tmp_path / "run") == ("discrete", "rdp", 2)
+    other = [word.replace("/run", "/typed") for word in train]
+    succeeds(*other, "--goal=proved", "--batch_size=5", "--colluders=1")
+    assert noise_of(tmp_path / "typed") == ("gaussian", "pld", 1)
     assert "basic" not in done.stdout  # one ε, that of the sentence
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert sum(summary["test_scores"]["counts"].values()) == 48

@@ -19,6 +19,17 @@ SETTINGS = (
 )
 
 
+def beginning(
+    tmp_path: pathlib.Path, log: pathlib.Path, witness: pathlib.Path
+) -> tuple[str, ...]:
+    """The command that begins a log of records of their own."""
+    records = tmp_path / "records.csv"
+    records.write_text(f"age,finding\n50,{tmp_path.name}\n")
+    places = (f"--log={log}", f"--witness={witness}", f"--records={records}")
+    sizes = ("--num_examples=30", "--min_num_examples=20")
+    return ("experiments.site", "init", *places, *sizes, *SETTINGS)
+
+
 @pytest.mark.hole
 def test_the_help_of_a_verb_is_its_own() -> None:
     """That of `join` had the flags of all verbs, and 120 settings that it refuses."""
@@ -49,14 +60,11 @@ def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(
     tmp_path: pathlib.Path,
 ) -> None:
     log, witness = tmp_path / "north", tmp_path / "elsewhere"
-    records = tmp_path / "records.csv"
-    records.write_text("age,finding\n50,benign\n")
-    given = (f"--log={log}", f"--witness={witness}", f"--records={records}")
-    sizes = ("--num_examples=30", "--min_num_examples=20")
-    shown = command("experiments.site", "init", *given, *sizes, *SETTINGS)
+    begin = beginning(tmp_path, log, witness)
+    shown = command(*begin)
     assert shown.status == 0 and "site north: public key" in shown.stdout, shown
     assert "at δ = 1e-06" in shown.stdout and "solve" not in shown.stdout
-    again = command("experiments.site", "init", *given, *sizes, *SETTINGS)
+    again = command(*begin)
     assert_sentence(again, "it has begun already")
     site = Site(log, witness=witness)
     with private_round(site, model(), round_num=1) as private:
@@ -79,15 +87,10 @@ def test_a_log_without_a_round_is_abandoned_and_one_that_answered_stays(
 ) -> None:
     """Its line in budgets.jsonl, key and witness's file were to be deleted by hand."""
     log, witness = tmp_path / "west", tmp_path / "elsewhere"
-    records = tmp_path / "records.csv"
-    records.write_text("age,finding\n51,malign\n")
-    places = (f"--log={log}", f"--witness={witness}")
-    sizes = ("--num_examples=30", "--min_num_examples=20", *SETTINGS)
-    begin = ("experiments.site", "init", *places, f"--records={records}", *sizes)
-    abandon = ("experiments.site", "abandon", *places)
+    begin = beginning(tmp_path, log, witness)
+    abandon = ("experiments.site", "abandon", f"--log={log}", f"--witness={witness}")
     assert command(*begin).status == 0
-    other = (*begin[:2], f"--log={tmp_path / 'w2'}", *begin[3:])
-    refused = command(*other)
+    refused = command(*beginning(tmp_path, tmp_path / "other", witness))
     assert_sentence(refused, f"deleted by fedsvp site abandon --log={log}")
     ended = command(*abandon)
     assert ended.status == 0 and "nothing was spent" in ended.stdout, ended
