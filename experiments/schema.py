@@ -20,8 +20,9 @@ file now, is known without the records. An entry that you changed is accepted. O
 is still what the records said (bounds, a logarithm, a fill, categories, classes) is
 refused, unless --known names its column, and so is a bound within 1 % of theirs, other
 than 0; but 0 and 1, no and yes, female and male and their like are accepted, since the
-form says them. Without --known it lists what is refused. type = "drop" leaves a column
-out.
+form says them. Texts that count as `missing` need a name of their own, as dose.missing:
+who knows a bound knows no mark of a missing cell. dose.fill names that entry alone.
+Without --known it lists what is refused. type = "drop" leaves a column out.
 
   fedsvp schema DATA.csv --bounds_epsilon=1
 
@@ -80,9 +81,16 @@ def confirm(path: pathlib.Path) -> None:
     if schema.label is not None and schema.classes_from_data:
         entries[schema.label] = schemas.written(schema, "label")
     as_read = {name: schemas.as_read(schema, name) for name in entries}
-    excepted = table.listed_columns(flags.FLAGS.known, entries)
-    files.check_columns(excepted, [*schema.columns, schema.label], f"{path}: --known")
-    refused = [name for name in as_read if as_read[name] and name not in excepted]
+    pairs = [(name, entry) for name in as_read for entry in as_read[name]]
+    columns = [*schema.columns, schema.label, *map(".".join, pairs)]
+    excepted = table.listed_columns(flags.FLAGS.known, columns)
+    files.check_columns(excepted, columns, f"{path}: --known")
+    refused: dict[str, dict[str, str]] = {}
+    for name, entry in pairs:
+        # What else is known of a column says nothing of the mark of a missing cell.
+        by_column = name in excepted and entry != "missing"
+        if not by_column and f"{name}.{entry}" not in excepted:
+            refused.setdefault(name, {})[entry] = as_read[name][entry]
     if not refused:
         text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
         text = _MARK.sub("from_data = false", text)
@@ -103,7 +111,8 @@ def confirm(path: pathlib.Path) -> None:
             "records said, or nearly; change what a form or a codebook states "
             'otherwise, leave a column out by type = "drop", and name by '
             "--known=NAME,NAME those that you know without the records: categories "
-            "and classes that are right as they stand are refused until it names them"
+            "and classes that are right as they stand are refused until it names them; "
+            "and so are texts that count as missing, which NAME.missing names"
         )
 
 

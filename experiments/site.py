@@ -157,7 +157,7 @@ def _begin(folder: list[str], values: Any) -> None:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
         rows = tables.table_rows(policy)
         misfits = messages.filled("misfits.txt", rows=rows)
-        if misfits and not values.again:
+        if misfits and not values.accept_units:
             raise ValueError(misfits)
         client = tables.table_client(
             values.log, policy, witness=values.witness, rows=rows

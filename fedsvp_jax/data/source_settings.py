@@ -42,7 +42,7 @@ class TableSettings(Settings):
     drop_columns: str | None = _of_table(
         None,
         "Columns that are left out, with commas between them (names, ids). A name that "
-        "holds a comma may stand in quotes.",
+        "holds a comma may stand in quotes. `*`: all that the schema does not name.",
     )
     test_fraction: float = _of_table(
         0.2,

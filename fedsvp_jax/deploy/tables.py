@@ -8,6 +8,7 @@ The folder holds no code and no record. It goes to every hospital before the fir
 round; from then on a hospital's log decides what it answers.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import AnyPath, read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, read_schema, to_toml
-from fedsvp_jax.data.tables.table import blank_rows
+from fedsvp_jax.data.tables.table import UNDECLARED, blank_rows
 from fedsvp_jax.federation import loading
 
 from .client import Client, own_data
@@ -120,14 +121,16 @@ def table_client(
 
 
 def table_rows(policy: Policy) -> Dataset:
-    """The table that a hospital's policy names.
+    """The table that a hospital's policy names; columns beyond the schema are ignored.
 
     Raises:
       OSError, ValueError: the table cannot be read, or does not fit the schema.
     """
     with warnings.catch_warnings():  # one site's classes have shares of their own
         warnings.filterwarnings("ignore", ".* in another order")
-        return loading.load_dataset(policy.training)
+        return loading.load_dataset(
+            dataclasses.replace(policy.training, drop_columns=UNDECLARED)
+        )
 
 
 def server_client(folder: pathlib.Path) -> Client:

@@ -17,6 +17,7 @@ from deployed import example
 
 from experiments import budgets
 from fedsvp_jax import run
+from fedsvp_jax.data.tables.schema import read_schema
 from fedsvp_jax.deploy import Client, Refused, Site, tables
 from fedsvp_jax.federation import loading
 from fedsvp_jax.mechanisms import shared_noise
@@ -75,8 +76,7 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert client.policy.agreement == server.policy.agreement
     for mine, theirs in zip(client.initial_arrays, server.initial_arrays, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    with (dealt / "hospital-1.csv").open() as file:
-        rows = len(list(csv.DictReader(file)))
+    rows = len(rows_of(dealt / "hospital-1.csv"))
     assert client.num_examples == rows - round(rows / 10)  # test_fraction
     assert_sentence(join(dealt, 1, log), "it has begun already")
     ledger = command("experiments.ledger", str(log))
@@ -89,15 +89,10 @@ def test_an_error_advises_what_the_verb_can_do(
 ) -> None:
     """`join` advised --drop_columns, `propose` nothing, and `ledger` the log's key."""
     assert_sentence(proposed(dealt, dealt / "federation"), "File exists; name a new")
-    own = tmp_path / "own.csv"
-    with (dealt / "hospital-1.csv").open() as file:
-        rows = [*csv.DictReader(file)]
+    rows = rows_of(dealt / "hospital-1.csv")
     number = next(name for name in rows[0] if "." in rows[0][name])
     rows[0][number] = ""
-    with own.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    own = written(tmp_path / "own.csv", rows)
     words = ("join", str(dealt / "federation"), f"--records={own}")
     ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
     assert_sentence(ended, "lacks a finite number")
@@ -112,31 +107,74 @@ def test_an_error_advises_what_the_verb_can_do(
     assert "did you mean" not in ended.stderr
 
 
-@pytest.mark.hole
-def test_a_table_in_other_units_joins_by_again_alone(
-    dealt: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    """Grams for kilograms joined without a word, and all became the upper bound."""
-    own, log = tmp_path / "own.csv", tmp_path / "log"
-    with (dealt / "hospital-2.csv").open() as file:
-        rows = [*csv.DictReader(file)]
-    number = next(name for name in rows[0] if "." in rows[0][name])
-    for row in rows:
-        row[number] = str(1000 * (1 + abs(float(row[number]))))
-    with own.open("w", newline="") as file:
+def rows_of(path: pathlib.Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return [*csv.DictReader(file)]
+
+
+def written(path: pathlib.Path, rows: list[dict[str, str]]) -> pathlib.Path:
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
+    return path
+
+
+@pytest.mark.hole
+def test_columns_beyond_the_schema_are_named_and_ignored(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """`join` refused each of them, and an export of a hospital has always more."""
+    rows, log = rows_of(dealt / "hospital-2.csv"), tmp_path / "log"
+    more = [{"patient_id": f"p{n // 2}"} | row for n, row in enumerate(rows)]
+    more = [row | {"note, free": "told in private"} for row in more]
+    own = written(tmp_path / "own.csv", more)
+    words = ("experiments.site", "join", str(dealt / "federation"), f"--records={own}")
+    ended = command(*words, f"--log={log}")
+    assert ended.status == 0, ended
+    sentence = "columns that the schema does not name are ignored: patient_id, note, "
+    assert ended.stderr.count(sentence) == 1
+    assert "in private" not in ended.stdout + ended.stderr
+    assert "a person with several is protected less" in ended.stderr
+    with pytest.warns(UserWarning) as warned:
+        client = tables.table_client(log)  # as `node` and `test` read it
+    assert sentence in str(warned[0].message)
+    client.site.read()
+    written(own, rows)
+    tables.table_client(log).site.read()  # the same records
+    lacking = next(iter(read_schema(dealt / "schema.toml").features))
+    written(own, [{k: v for k, v in row.items() if k != lacking} for row in rows])
+    ended = command(*words, f"--log={log}")
+    assert_sentence(ended, f"own.csv lacks the column {lacking}")
+
+
+@pytest.mark.hole
+def test_a_table_in_other_units_joins_by_a_word_of_its_own(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Grams for kilograms joined without a word, and all became the upper bound; then
+    --again, which begins a second budget, was the word.
+    """
+    log, rows = tmp_path / "log", rows_of(dealt / "hospital-2.csv")
+    number = next(name for name in rows[0] if "." in rows[0][name])
+    for row in rows:
+        row[number] = str(1000 * (1 + abs(float(row[number]))))
+    own = written(tmp_path / "own.csv", rows)
     words = ("experiments.site", "join", str(dealt / "federation"), f"--records={own}")
     ended = command(*words, f"--log={log}")
     clamped = f"column {number}: {len(rows)} of {len(rows)} cells are clamped"
     assert_sentence(ended, clamped)
     assert "in another unit than the schema's? Nothing has begun" in ended.stderr
     assert not log.exists()
-    ended = command(*words, f"--log={log}", "--again")
+    assert_sentence(command(*words, f"--log={log}", "--again"), clamped)
+    assert not log.exists()
+    ended = command(*words, f"--log={log}", "--accept_units")
     assert ended.status == 0 and f"warning: {clamped}" in ended.stdout
     assert "looked at the rows: keep them to yourself" in ended.stdout
     assert "clamped" not in log.read_text()
+    second = command(*words, f"--log={tmp_path / 'second'}", "--accept_units")
+    assert_sentence(second, "has a budget already, and another log would add its own")
+    assert not (tmp_path / "second").exists()
 
 
 def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> None:
@@ -298,6 +336,7 @@ def test_a_page_of_a_log_that_is_not_in_order_promises_nothing(
         ("test F --records=x", "site test does not read --records: remove it"),
         ("node --total_epsilon=3", "site node does not read --total_epsilon"),
         ("init --max_num_examples=3", "init does not read --max_num_examples"),
+        ("init --accept_units", "site init does not read --accept_units: remove it"),
     ],
 )
 def test_a_flag_of_another_verb_is_refused(line: str, sentence: str) -> None:
@@ -425,8 +464,7 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     refused = command("experiments.site", "test", *told)
     assert_sentence(refused, "the records are not those with which own was begun")
     rows = loading.load_dataset(client.policy.training).test_labels
-    with (dealt / "hospital-0.csv").open() as file:
-        assert len(rows) + client.num_examples == len(list(csv.DictReader(file)))
+    assert len(rows) + client.num_examples == len(rows_of(dealt / "hospital-0.csv"))
 
 
 @pytest.mark.hole

@@ -271,11 +271,38 @@ def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(
     for line, start in zip(listed, as_read, strict=True):
         assert f"{line}\n".startswith(start), refused.stdout
     known = ",".join(line.partition(":")[0] for line in listed)
+    if "missing" in listed[0]:  # the name of the column said it, too
+        known = known.replace("dose", "dose.missing")
     confirm = ("experiments.schema", f"--confirm={schema}", f"--known={known}")
     stated = succeeds(*confirm).stdout
     assert "(--known: as the records say too; keep this list to yourself)" in stated
     assert stated.count("(--known)") == len(as_read) and stated.count("\n") == 4
     assert not from_toml(schema.read_text(), "s").from_records
+
+
+@pytest.mark.hole
+def test_texts_that_count_as_missing_are_named_apart_from_their_column(
+    tmp_path: pathlib.Path,
+) -> None:
+    """--known=dose, of a bound that a form says, passed a text of the records too."""
+    schema = tmp_path / "schema.toml"
+    changes = {"fill": 'fill = 5\nmissing = ["-9"]', "classes": '["c", "d"]'}
+    schema.write_text(AS_DRAFTED.format(**DRAFTED | changes))
+    before = schema.read_text()
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    for known, left in {
+        "dose,kind": 'dose: missing = ["-9"]',
+        "dose.missing,kind": "dose: bounds = [0.4, 10.0] (low and high)",
+        "dose,dose.missing": 'kind: values = ["u", "v", "*"]',
+    }.items():
+        refused = command(*confirm, f"--known={known}")
+        assert_sentence(refused, "texts that count as missing, which NAME.missing n")
+        assert refused.stdout.endswith(f"records said\n  {left}\n")
+        assert schema.read_text() == before
+    typed = command(*confirm, "--known=dose.mising")
+    assert_sentence(typed, "'dose.mising' (did you mean dose.missing?)")
+    stated = succeeds(*confirm, "--known=dose.bounds,dose.missing,kind.values").stdout
+    assert stated.count("(--known)") == 2
 
 
 @pytest.mark.hole

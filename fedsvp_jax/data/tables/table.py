@@ -25,10 +25,11 @@ from .schema import Schema, SchemaColumn
 
 _ColumnNames = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
+UNDECLARED = "*"  # in the place of names: all columns that the schema does not name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _DROP = SchemaColumn("drop")
-_SHOWN = 20  # clients that a warning names
+_SHOWN = 20  # clients or columns that a warning names
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -42,6 +43,15 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
     drop = listed_columns(settings.drop_columns or "", columns)
+    if schema is not None and drop == [UNDECLARED]:
+        roles = {schema.label, schema.client, schema.person, _SPLIT, ""}
+        drop = [name for name in columns if name not in roles | schema.columns.keys()]
+        if drop:
+            warnings.warn(
+                f"{path}: columns that the schema does not name are ignored: "
+                f"{_shortened(drop)}",
+                stacklevel=2,
+            )
     if schema is None and form is not None and form.divider == ";":
         features = {
             k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
@@ -263,10 +273,13 @@ def _training_clients(
     if absent := [name for name, at in zip(names, numbers, strict=True) if at < 0]:
         notices.append(
             f"{len(absent)} of {len(names)} clients train nothing, since all "
-            f"their rows are for the test: {', '.join(absent[:_SHOWN])}"
-            f"{' …' * (len(absent) > _SHOWN)}"
+            f"their rows are for the test: {_shortened(absent)}"
         )
     return tuple(names[code] for code in present), numbers
+
+
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + " …" * (len(names) > _SHOWN)
 
 
 def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:

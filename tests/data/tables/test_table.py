@@ -204,6 +204,30 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
 
 
 @pytest.mark.hole
+def test_columns_beyond_the_schema_are_left_out_by_a_star_but_no_role(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A site's table had to have the schema's columns and no other."""
+    schema = tmp_path / "a.toml"
+    schema.write_text(
+        "schema = 1\n[label]\ncolumn = 'ill'\nclasses = ['no', 'yes', 'unsure']\n"
+        "[person]\ncolumn = 'ward'\n[columns.age]\ntype = 'number'\nbounds = [0, 99]\n"
+    )
+    path = write(tmp_path / "a.csv")
+    rest = TableSettings(schema=str(schema), drop_columns="*", test_fraction=0.5)
+    with pytest.warns(UserWarning) as warned:
+        data = sources.load("csv", path, rest)
+    assert str(warned[0].message).endswith("does not name are ignored: sex, id")
+    assert len(data.train_labels) == len(data.test_labels) == 2  # a row of each person
+    assert data.rows_per_person == 1 and data.train_inputs.shape == (2, 1)
+    path.write_text(path.read_text().replace("ward", "place"))
+    with pytest.raises(ValueError, match="a column must be one of .* got 'ward'"):
+        sources.load("csv", path, rest)
+    with pytest.raises(ValueError, match="a column must be one of"):  # undeclared: all
+        sources.load("csv", path, TableSettings(label_column="ill", drop_columns="*"))
+
+
+@pytest.mark.hole
 def test_a_command_reads_a_table_once_and_a_changed_one_anew(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
