@@ -43,15 +43,11 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
     drop = listed_columns(settings.drop_columns or "", columns)
+    undeclared: list[str] = []
     if schema is not None and drop == [UNDECLARED]:
         roles = {schema.label, schema.client, schema.person, _SPLIT, ""}
-        drop = [name for name in columns if name not in roles | schema.columns.keys()]
-        if drop:
-            warnings.warn(
-                f"{path}: columns that the schema does not name are ignored: "
-                f"{_shortened(drop)}",
-                stacklevel=2,
-            )
+        names = roles | schema.columns.keys()
+        drop = undeclared = [name for name in columns if name not in names]
     if schema is None and form is not None and form.divider == ";":
         features = {
             k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
@@ -70,6 +66,12 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         test_fraction=settings.test_fraction,
         name=str(path),
     )
+    if undeclared:
+        warnings.warn(
+            f"{path}: columns that the schema does not name are ignored: "
+            f"{_shortened(undeclared)}",
+            stacklevel=2,
+        )
     return dataclasses.replace(dataset, name="csv")
 
 
