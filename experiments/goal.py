@@ -136,6 +136,7 @@ def steps(
     epsilon: float,
     colluders: int | None = None,
     rows_per_person: int = 1,
+    most_rows: float = _MOST_ROWS,
 ) -> Steps:
     """Steps of all rows, at a learning rate that keeps the noise of the run small.
 
@@ -156,11 +157,12 @@ def steps(
       epsilon: of the run, at δ = 1e-5.
       colluders: h of secure aggregation; None without it.
       rows_per_person: m; z hides m rows at once where a person is the unit.
+      most_rows: in a step.
     """
     from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
     clients = len(sizes)
-    batch_size = int(min(sizes.max(), _MOST_ROWS))
+    batch_size = int(min(sizes.max(), most_rows))
     weights = sizes / sizes.sum()
     norm = float(np.linalg.norm(weights))
     if colluders is not None:
@@ -241,7 +243,10 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
     colluders = config.colluders if trust == "secure_aggregation" else None
     assert config.total_epsilon is not None
-    chosen = steps(sizes, config.total_epsilon, colluders, data.rows_per_person or 1)
+    most = math.inf if config.noise_sampler == "discrete" else _MOST_ROWS  # P17
+    chosen = steps(
+        sizes, config.total_epsilon, colluders, data.rows_per_person or 1, most
+    )
     shares = getattr(data.schema, "shares", ())
     if shares:
         settings["class_shares"] = ",".join(map(repr, shares))

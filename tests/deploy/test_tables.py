@@ -5,6 +5,7 @@ import dataclasses
 import html
 import json
 import pathlib
+import re
 import shutil
 import socket
 import tomllib
@@ -175,6 +176,31 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
     second = command(*words, f"--log={tmp_path / 'second'}", "--accept_units")
     assert_sentence(second, "has a budget already, and another log would add its own")
     assert not (tmp_path / "second").exists()
+
+
+@pytest.mark.hole
+def test_a_site_of_more_rows_than_a_step_takes_elsewhere_joins_by_the_defaults(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The steps were of 4,096 rows, and the largest site was refused at its `join`."""
+    place, sizes = (
+        tmp_path / "federation",
+        ("--num_examples=18000", "--max_num_examples"),
+    )
+    ended = proposed(dealt, place, sizes[0], f"{sizes[1]}=5000")
+    assert ended.status == 0, ended
+    config = tables.read_policy(place).training
+    assert config.batch_size == 5000
+    assert config.learning_rate == pytest.approx(0.2 * 5000 / 4500)  # of the mean
+    rows = rows_of(dealt / "hospital-2.csv")
+    own = written(tmp_path / "own.csv", rows * (5500 // len(rows)))
+    words = ("join", str(place), f"--records={own}", f"--log={tmp_path / 'log'}")
+    ended = command("experiments.site", *words)
+    count = re.search(r"training examples: (\d+)", ended.stdout)
+    assert ended.status == 0 and count and 4096 < int(count[1]) <= 5000, ended
+    many = ("--num_examples=3000000", f"{sizes[1]}=1000000")
+    ended = proposed(dealt, tmp_path / "too_many", *many)
+    assert_sentence(ended, "too coarse: let the largest site join with fewer")
 
 
 def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> None:
