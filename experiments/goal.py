@@ -243,9 +243,9 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
     colluders = config.colluders if trust == "secure_aggregation" else None
     assert config.total_epsilon is not None
-    most = math.inf if config.noise_sampler == "discrete" else _MOST_ROWS  # P17
+    limit = math.inf if config.noise_sampler == "discrete" else _MOST_ROWS  # P17
     chosen = steps(
-        sizes, config.total_epsilon, colluders, data.rows_per_person or 1, most
+        sizes, config.total_epsilon, colluders, data.rows_per_person or 1, limit
     )
     shares = getattr(data.schema, "shares", ())
     if shares:

@@ -221,7 +221,7 @@ def test_columns_beyond_the_schema_are_left_out_by_a_star_but_no_role(
     assert len(data.train_labels) == len(data.test_labels) == 2  # a row of each person
     assert data.rows_per_person == 1 and data.train_inputs.shape == (2, 1)
     path.write_text(path.read_text().replace("ward", "place"))
-    with pytest.raises(ValueError, match="a column must be one of .* got 'ward'"):
+    with pytest.raises(ValueError, match=r"a column must be one of .* got 'ward'"):
         sources.load("csv", path, rest)
     with pytest.raises(ValueError, match="a column must be one of"):  # undeclared: all
         sources.load("csv", path, TableSettings(label_column="ill", drop_columns="*"))
