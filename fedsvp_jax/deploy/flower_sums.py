@@ -252,8 +252,11 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             time.sleep(1)
         return super().configure_fit(server_round, parameters, manager)
 
-    def _begin(self, _: int) -> Record:
+    def _begin(self, since_start: int) -> Record:
         """What a round's clients are told; the round counts from now on.
+
+        Args:
+          since_start: Flower's number of the round, from 1 after each start.
 
         Raises:
           RuntimeError: the round before, of this server, opened no sum.
@@ -266,6 +269,11 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             )
         self._is_open = True
         self.last_round += 1
+        text = (
+            "round %d of %d by the sites' logs (by Flower's, %d since its last start)"
+        )
+        planned = self._policy.config.num_rounds
+        _log.warning(text, self.last_round, planned, since_start)
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
 

@@ -34,6 +34,7 @@ from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import (
     Client,
+    Refused,
     Seeded,
     Site,
     Trained,
@@ -142,14 +143,19 @@ def test_a_server_names_the_sites_that_it_waits_for(
     assert [record.message for record in caplog.records] == [
         "waiting for sites: 1 of 5 (at least 4)",
         "waiting for sites: 3 of 5 (at least 4)",
+        "round 1 of 5 by the sites' logs (by Flower's, 1 since its last start)",
     ]
 
 
 @pytest.mark.hole
 def test_a_server_begins_no_round_after_one_that_opened_no_sum(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: pathlib.Path,
 ) -> None:
-    """It went on, and a user's hospitals spent ε = 8 of 8 for an untrained model."""
+    """It went on, and a user's hospitals spent ε = 8 of 8 for an untrained model; and
+    the round behind it had the number 1 at the server, and 2 at the sites.
+    """
     manager = SimpleClientManager()
     monkeypatch.setattr(manager, "num_available", lambda: 4)
     monkeypatch.setattr(
@@ -162,6 +168,8 @@ def test_a_server_begins_no_round_after_one_that_opened_no_sum(
     again = SumStrategy(policy(**SUMS), model(), tmp_path)  # the same `flwr run`
     again.configure_fit(1, None, manager)
     assert again.last_round == 2
+    lines = [line for line in caplog.messages if line.startswith("round ")]
+    assert lines[-1].startswith("round 2 of 5 by the sites' logs (by Flower's, 1 since")
 
 
 STEPS = {
@@ -316,6 +324,29 @@ def test_a_server_that_was_killed_goes_on_with_the_next_round(
     assert again.last_round == config.num_rounds
     assert_same(again.arrays, whole.arrays)  # with the server's momentum
     assert_same(again.last_sum, whole.last_sum)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("phase", "charged"),
+    [("setup", 0), ("share_keys", 0), ("collect_masked_vectors", 3), ("unmask", 5)],
+)
+def test_a_failed_round_is_charged_where_a_site_had_answered_and_never_made_up(
+    phase: str, charged: int, tmp_path: pathlib.Path
+) -> None:
+    """docs/deploy.md says so: two of five leave in a phase, which is one too many."""
+    sites = Sites(tmp_path, dies=phase, how_many=2)
+    assert sites.run(kept=tmp_path).num_sums == 0
+    rounds = [mod.site.read().last_round for mod in sites.mods.values()]
+    assert sum(rounds) == charged and max(rounds) <= 1
+    sites.dies, sites.dead = "", set()
+    planned = sites.policy.config.num_rounds
+    again = sites.run(rounds=planned - 1, kept=tmp_path)
+    assert (again.last_round, again.num_sums) == (planned, planned - 1)
+    with pytest.raises(Refused, match="is not one of the 5 rounds"):
+        answer(
+            sites.mods[1].site, model(), lambda: Trained(model()), round_num=planned + 1
+        )
 
 
 @pytest.mark.hole

@@ -183,11 +183,9 @@ def test_a_site_of_more_rows_than_a_step_takes_elsewhere_joins_by_the_defaults(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     """The steps were of 4,096 rows, and the largest site was refused at its `join`."""
-    place, sizes = (
-        tmp_path / "federation",
-        ("--num_examples=18000", "--max_num_examples"),
-    )
-    ended = proposed(dealt, place, sizes[0], f"{sizes[1]}=5000")
+    place = tmp_path / "federation"
+    counts = ("--num_examples=18000", "--max_num_examples=5000")
+    ended = proposed(dealt, place, *counts)
     assert ended.status == 0, ended
     config = tables.read_policy(place).training
     assert config.batch_size == 5000
@@ -198,7 +196,7 @@ def test_a_site_of_more_rows_than_a_step_takes_elsewhere_joins_by_the_defaults(
     ended = command("experiments.site", *words)
     count = re.search(r"training examples: (\d+)", ended.stdout)
     assert ended.status == 0 and count and 4096 < int(count[1]) <= 5000, ended
-    many = ("--num_examples=3000000", f"{sizes[1]}=1000000")
+    many = ("--num_examples=3000000", "--max_num_examples=1000000")
     ended = proposed(dealt, tmp_path / "too_many", *many)
     assert_sentence(ended, "too coarse: let the largest site join with fewer")
 
@@ -213,6 +211,8 @@ def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> Non
     shown = proposed(dealt, dealt / "second").stdout
     assert "2 of the 4 clients may pool what they know" in shown
     assert "1 may be away: a round opens the sum of 3 or more" in shown
+    assert "is a third of the sites where nobody states it, and two at least" in shown
+    assert "2 of 4 makes the noise 1.41 times as large as none: propose with" in shown
 
 
 @pytest.mark.hole
