@@ -12,7 +12,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from fedsvp_jax.core.files import AnyPath, Record, make_folder, replace_file
 from fedsvp_jax.deploy import Site, fingerprint
@@ -38,9 +38,8 @@ def begin(
     promise, path = site.policy.says(), _path()
     names = {*map(os.path.realpath, records), *map(fingerprint, records)}
     make_folder(path.parent)
-    with open(path, "a+", opener=functools.partial(os.open, mode=0o600)) as file:
-        file.seek(0)
-        budgets = [b for b in _read(file) if names & {*b["records"]}]
+    with open(path, "a", opener=functools.partial(os.open, mode=0o600)) as file:
+        budgets = [b for b in _read() if names & {*b["records"]}]
         if budgets and not again and not site.path.exists():
             raise ValueError(
                 messages.filled(
@@ -66,8 +65,7 @@ def forget(log: AnyPath) -> None:
     """
     name, path = os.path.realpath(log), _path()
     if path.is_file():
-        budgets = _read(path.read_text().splitlines())
-        remaining = (json.dumps(b) + "\n" for b in budgets if b["log"] != name)
+        remaining = (json.dumps(b) + "\n" for b in _read() if b["log"] != name)
         replace_file(path, "".join(remaining).encode(), mode=0o600)
 
 
@@ -77,9 +75,8 @@ def of_log(log: AnyPath) -> list[Record]:
     Raises:
       ValueError: the list is damaged.
     """
-    name, path = os.path.realpath(log), _path()
-    with open(path if path.is_file() else os.devnull) as file:
-        budgets = sorted(_read(file), key=lambda budget: budget["log"] == name)
+    name = os.path.realpath(log)
+    budgets = sorted(_read(), key=lambda budget: budget["log"] == name)
     records = {r for b in budgets if b["log"] == name for r in b["records"]}
     return [b for b in budgets if b["log"] == name or records & {*b["records"]}]
 
@@ -95,16 +92,18 @@ def _path() -> pathlib.Path:
     return pathlib.Path(state, "fedsvp_jax", "budgets.jsonl")
 
 
-def _read(file: Iterable[str]) -> list[Record]:
+def _read() -> list[Record]:
     """The budgets of all lines, of which one may be deleted by hand."""
+    path = _path()
+    lines = path.read_text().splitlines() if path.is_file() else ()
     try:
-        budgets = [*map(json.loads, filter(str.strip, file))]
+        budgets = [*map(json.loads, filter(str.strip, lines))]
         _ = [
             {b["log"], b["witness"], b["total_epsilon"], *b["records"]} for b in budgets
         ]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{_path()} is damaged, so nobody sees whether the records have a budget: "
+            f"{path} is damaged, so nobody sees whether the records have a budget: "
             "mend or delete its line"
         ) from error
     return budgets

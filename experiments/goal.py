@@ -111,7 +111,7 @@ def has_whole_steps(data: Dataset, sizes: np.ndarray) -> bool:
     Their proof covers the number format (P17), and real sites draw them, too. Images,
     and clients of more rows than a step takes, have noise in float32.
     """
-    of_clients = data.schema is not None and data.schema.unit == "client"
+    of_clients = getattr(data.schema, "unit", None) == "client"
     takes_all = data.train_inputs.ndim == 2 and sizes.max() <= _MOST_ROWS
     return of_clients or takes_all
 
@@ -210,19 +210,20 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     """
     from fedsvp_jax.config import resolve
 
-    by_client = data.schema is not None and data.schema.unit == "client"
-    if data.train_writers is None and config.num_clients is None:
-        config = dataclasses.replace(config, num_clients=1)
-    single: Record = {
-        "cohort_size": 1,
-        "num_hbc_clients": 0,
-        "partition": config.partition,
-        "noise_trust": "nobody",
-        "train_fraction": 1.0,
-    }
+    by_client = getattr(data.schema, "unit", None) == "client"
+    trust, config = (
+        config.noise_trust,
+        dataclasses.replace(
+            config,
+            cohort_size=1,
+            num_hbc_clients=0,
+            noise_trust="nobody",
+            train_fraction=1.0,
+        ),
+    )
     if data.train_writers is None:
-        single["partition"] = config.partition or "iid"
-    trust, config = config.noise_trust, dataclasses.replace(config, **single)
+        clients, partition = config.num_clients or 1, config.partition or "iid"
+        config = dataclasses.replace(config, num_clients=clients, partition=partition)
     config = resolve(config, dataset=data)
     clients = config.num_clients
     sizes = training_sizes(data, clients, config.partition == "by_writer")
@@ -247,8 +248,7 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     chosen = steps(
         sizes, config.total_epsilon, colluders, data.rows_per_person or 1, limit
     )
-    shares = getattr(data.schema, "shares", ())
-    if shares:
+    if shares := getattr(data.schema, "shares", ()):
         settings["class_shares"] = ",".join(map(repr, shares))
     return settings | {
         **_ROWS,

@@ -78,11 +78,11 @@ def confirm(path: pathlib.Path) -> None:
         for name, column in schema.columns.items()
         if column.from_data
     }
-    if schema.label is not None and schema.classes_from_data:
+    if schema.label and schema.classes_from_data:
         entries[schema.label] = schemas.written(schema, "label")
     as_read = {name: schemas.as_read(schema, name) for name in entries}
     pairs = [(name, entry) for name in as_read for entry in as_read[name]]
-    columns = [*schema.columns, schema.label, *map(".".join, pairs)]
+    columns = [*schema.columns, schema.label or "", *map(".".join, pairs)]
     excepted = table.listed_columns(flags.FLAGS.known, columns)
     files.check_columns(excepted, columns, f"{path}: --known")
     refused: dict[str, dict[str, str]] = {}

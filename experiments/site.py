@@ -41,7 +41,7 @@ from . import command, goal, messages, unread_flags
 
 command.define("site")
 _VERBS = toml_beside(__file__, "site.toml")
-_USAGE, _ABOUT = _VERBS["usage"], _VERBS["about"]
+_USAGE = _VERBS["usage"]
 _PAUSE = 10  # seconds before a node is started again
 
 
@@ -51,14 +51,13 @@ def _propose(words: list[str], values: Any) -> None:
     from fedsvp_jax.data.tables.table import blank_rows
     from fedsvp_jax.deploy import tables
 
-    clients = values.num_clients
-    sizes = goal.stated_sizes(clients, values.num_examples, values.max_num_examples)
+    sizes = goal.stated_sizes(
+        values.num_clients, values.num_examples, values.max_num_examples
+    )
     command.default_settings(values, _VERBS["defaults"])
     schema = read_schema(pathlib.Path(values.schema))
-    rows = blank_rows(schema, sizes)
-    route = goal.settings("proved", values, rows)
-    route |= _VERBS["route"]
-    command.default_settings(values, route)
+    route = goal.settings("proved", values, blank_rows(schema, sizes))
+    command.default_settings(values, route | _VERBS["route"])
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)
     folder = pathlib.Path(*words)
@@ -168,8 +167,9 @@ def _begin(folder: list[str], values: Any) -> None:
         command.default_settings(values, {"dataset": "npz"})
         config = command.settings_from_flags(values)
         if config.delta is not None and not values["target_delta"].present:
-            delta = min(config.delta, config.target_delta)
-            config = dataclasses.replace(config, target_delta=delta)
+            config = dataclasses.replace(
+                config, target_delta=min(config.delta, config.target_delta)
+            )
         policy = make_policy(config, min_num_examples=values.min_num_examples)
         data = fingerprint(*values.records) if values.records else None
         site = Site(values.log, policy, witness=values.witness, data=data)
@@ -186,8 +186,7 @@ def _reads(verb: str) -> set[str]:
     of_usage, takes, but = _USAGE[verb].partition("[SETTINGS")
     fields = dataclasses.fields(plugin.config_class())
     settings = {"config", *(field.name for field in fields)} if takes else set()
-    reads = settings - {*re.findall(r"\w+", but)}
-    return reads | {*re.findall(r"--(\w+)", of_usage)}
+    return settings - {*re.findall(r"\w+", but)} | {*re.findall(r"--(\w+)", of_usage)}
 
 
 def _check_flags(verb: str, values: Any) -> None:
@@ -223,7 +222,7 @@ if __name__ == "__main__":
     command.define_settings()
     usage = {verb: f"  fedsvp site {verb} {text}" for verb, text in _USAGE.items()}
     purpose, described = "\n".join([__doc__, *usage.values()]), None
-    if (verb := sys.argv[-1] if len(sys.argv) < 2 else sys.argv[1]) in usage:
-        purpose = f"{_ABOUT[verb]}\n\n{usage[verb]}"
+    if (verb := sys.argv[:2][-1]) in usage:
+        purpose = f"{_VERBS['about'][verb]}\n\n{usage[verb]}"
         described = _reads(verb) | {"plugin"}
     command.run(main, purpose, takes_arguments=True, described=described)

@@ -212,11 +212,8 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         super().__init__(fraction_evaluate=0.0, on_fit_config_fn=self._begin)
         grid = policy.mechanism.grid
         assert grid is not None
-        num_examples = jnp.int32(policy.config.min_num_examples)
-        ratio = jnp.float32(1)
-        _, _, info = policy.clip_and_noise(
-            initial, initial, {}, num_examples, ratio, 0, None
-        )
+        smallest, ratio = jnp.int32(policy.config.min_num_examples), jnp.float32(1)
+        *_, info = policy.clip_and_noise(initial, initial, {}, smallest, ratio, 0, None)
         self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays: Arrays = initial
         self.last_sum: Arrays = []
@@ -272,8 +269,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         text = (
             "round %d of %d by the sites' logs (by Flower's, %d since its last start)"
         )
-        planned = self._policy.config.num_rounds
-        _log.warning(text, self.last_round, planned, since_start)
+        _log.warning(text, self.last_round, self._policy.config.num_rounds, since_start)
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
 

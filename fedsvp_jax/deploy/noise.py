@@ -146,8 +146,9 @@ def whole_numbers(
         ], step
     vector = np.concatenate(update, axis=None)
     distance = 0.0 if grid.apart is None else float(grid.apart(jnp.float32(1)))
-    norm = float(grid.norm)
-    numbers = on_grid(vector, step, norm=norm, distance=distance, words=words)
+    numbers = on_grid(
+        vector, step, norm=float(grid.norm), distance=distance, words=words
+    )
     _add_noise(numbers, step_variance(std, step), words)
     return _reshape(wrapped(numbers, grid.bits), update), step
 

@@ -135,7 +135,7 @@ class Site:
         """
         state = new_state(self.policy, num_examples)
         paths, seen = (self.path, self._key.path), self.witness.last(self.name)
-        present = [os.fspath(path) for path in paths if os.path.lexists(path)]
+        present = [*map(os.fspath, filter(os.path.lexists, paths))]
         if seen is not None or present:
             text = (
                 f"its log, its key or its witness knows the site {self.name}: it has "
@@ -248,8 +248,8 @@ class Site:
             log was gone on with. This entry is undone, and nothing may be uploaded.
         """
         assert self._open is not None
-        signature = self._show_witness(self._open)
-        body = {"state": dataclasses.asdict(state), **facts, "witnessed": signature}
+        facts = {**facts, "witnessed": self._show_witness(self._open)}
+        body = {"state": dataclasses.asdict(state), **facts}
         self._append(self._open, kind, body)
 
     def _append(self, log: _Opened, kind: str, body: Mapping[str, Any]) -> None:

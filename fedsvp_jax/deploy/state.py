@@ -88,8 +88,8 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
       ValueError: no whole number; fewer than the least that all clients agreed on, or
         more than the policy's `max_num_examples`, and 1,000 times the least.
     """
-    least = float(policy.config.min_num_examples)
     config = policy.config
+    least = float(config.min_num_examples)
     most = max(config.max_num_examples, int(_MOST_TIMES * least))
     if config.uploads_gradient:  # of which the grid has room for so many
         most = config.batch_size

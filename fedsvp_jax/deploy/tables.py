@@ -114,9 +114,7 @@ def table_client(
       Refused, OSError, ValueError: log or table cannot be read, or do not fit.
     """
     policy = policy or Site(log, witness=witness).policy
-    if rows is None:
-        rows = table_rows(policy)
-    data = own_data(policy.training, rows)
+    data = own_data(policy.training, rows or table_rows(policy))
     return Client(policy, data, log, witness=witness, randomness=randomness)
 
 

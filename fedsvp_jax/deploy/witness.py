@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from fedsvp_jax.core.files import make_folder, replace_file
@@ -31,9 +30,7 @@ class Seen(NamedTuple):
 
     def message(self, name: str) -> bytes:
         """The bytes that the witness signs."""
-        return "\n".join(
-            ["fedsvp", name, self.site, str(self.number), self.hash]
-        ).encode()
+        return f"fedsvp\n{name}\n{self.site}\n{self.number}\n{self.hash}".encode()
 
     def verified(self, name: str) -> bool:
         """Whether its witness signed it."""
@@ -82,7 +79,8 @@ class Witness:
             another in its place; nothing of it is remembered.
           OSError: it cannot be written.
         """
-        with self._locked():
+        with self._key.path.open("r+b") as file:  # for NFS, which locks what is written
+            fcntl.flock(file, fcntl.LOCK_EX)
             seen = self.last(name)
             if seen is not None and seen[:3] == (site, number, digest):
                 return seen
@@ -98,12 +96,6 @@ class Witness:
             text = json.dumps(new._asdict(), indent=1) + "\n"
             replace_file(seen_file(self.path, name), text.encode(), mode=0o600)
         return new
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._key.path.open("r+b") as file:  # for NFS, which locks what is written
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
 
 def seen_file(folder: pathlib.Path, name: str) -> pathlib.Path:

@@ -16,6 +16,7 @@ import pytest
 from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, trained
 
 from fedsvp_jax.accounting import claims
+from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.deploy import (
     SECRET,
     Policy,
@@ -29,6 +30,7 @@ from fedsvp_jax.deploy import (
     end_round,
     private_round,
 )
+from fedsvp_jax.deploy import witness as witnesses
 from fedsvp_jax.deploy.refusal import refusing
 from fedsvp_jax.deploy.site import _check_settings, fingerprint, policy_of
 from fedsvp_jax.report import ledger
@@ -276,7 +278,9 @@ def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
     assert int(file.read().sums["uploads"][0]) == 2
 
 
-def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
+def test_one_process_at_a_time_holds_the_state(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = begun(tmp_path / "state.json")
 
     def meanwhile() -> Trained:
@@ -289,8 +293,14 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
     sent(file, 2)
     assert isinstance(file.witness, Witness)
     key = tmp_path / "witness/witness.key"
-    with file.witness._locked(), key.open() as other, pytest.raises(BlockingIOError):
-        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def replaced(*arguments: Any, **options: Any) -> None:
+        with key.open() as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        replace_file(*arguments, **options)
+
+    monkeypatch.setattr(witnesses, "replace_file", replaced)
+    sent(file, 3)  # both entries under the witness's lock
 
 
 def test_what_is_written_is_on_the_disk_before_an_upload_leaves(

@@ -97,8 +97,9 @@ def proposed(
         notes[f"columns.{name}"].append(note)
     with files.collected(faults):
         if client is not None:
-            at = f"{source}: column {client}"
-            encoding.check_named(columns[client], "client", at)
+            encoding.check_named(
+                columns[client], "client", f"{source}: column {client}"
+            )
             notes["client"] = [_spellings(cells.distinct(columns[client])[0])]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")

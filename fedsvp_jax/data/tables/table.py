@@ -28,7 +28,6 @@ NOBODY = "none"  # in the place of a column's name
 UNDECLARED = "*"  # in the place of names: all columns that the schema does not name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
-_DROP = SchemaColumn("drop")
 _SHOWN = 20  # clients or columns that a warning names
 
 
@@ -43,11 +42,6 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
     drop = listed_columns(settings.drop_columns or "", columns)
-    undeclared: list[str] = []
-    if schema is not None and drop == [UNDECLARED]:
-        roles = {schema.label, schema.client, schema.person, _SPLIT, ""}
-        names = roles | schema.columns.keys()
-        drop = undeclared = [name for name in columns if name not in names]
     if schema is None and form is not None and form.divider == ";":
         features = {
             k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
@@ -66,12 +60,6 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         test_fraction=settings.test_fraction,
         name=str(path),
     )
-    if undeclared:
-        warnings.warn(
-            f"{path}: columns that the schema does not name are ignored: "
-            f"{_shortened(undeclared)}",
-            stacklevel=2,
-        )
     return dataclasses.replace(dataset, name="csv")
 
 
@@ -132,7 +120,8 @@ def from_table(
         None: the schema's.
       client: the column that says which client's each row is; None: the schema's, if
         any; `NOBODY`: none, whatever the schema says.
-      drop: columns that are left out, whatever the schema says of them.
+      drop: columns that are left out, whatever the schema says of them; `UNDECLARED`:
+        all that it does not name.
       schema: the declared one. Where it names a column of persons, at most
         `rows_per_person` rows of each person are kept, drawn once. None: drafted from
         the records.
@@ -157,7 +146,8 @@ def from_table(
     left_out = dropped | {declared.client, client, person, ""}  # "": row names
     columns = table_file.columns_of(table, name)
     _check_lengths(columns, name)
-    files.check_columns((label, client, person, *drop), columns, name)
+    listed = columns if schema is None else {*columns, UNDECLARED}
+    files.check_columns((label, client, person, *drop), listed, name)
     if test is not None:
         tested = table_file.columns_of(test, name)
         _check_lengths(tested, f"{name}: the test table")
@@ -178,10 +168,14 @@ def from_table(
         encoding.check_named(columns[person], "person", f"{name}: column {person}")
         _, persons = cells.distinct(columns[person])
         check_one_client(persons, of_client, clients, name)
-    is_test, divides = _split_rows(
-        columns, test_fraction, dropped, of_client, persons, name
-    )
-    notices = _repeating(columns, {label, client}, declared)
+    is_test = _split_rows(columns, test_fraction, dropped, of_client, persons, name)
+    notices = [
+        f"values of column {column} repeat: ε protects one row, so a person with "
+        f'several is protected less; [person] column = "{column}" in the schema makes '
+        "a person the unit"
+        for column in columns.keys() - {label, client}
+        if declared.unit == "row" and draft.repeats(column, columns[column])
+    ]
     chosen = np.ones(rows, bool)
     if persons is not None and limit is not None:
         # At most so many rows of each person, drawn whatever they hold.
@@ -195,13 +189,13 @@ def from_table(
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
-    dropped |= divides
+    dropped |= {_SPLIT} & columns.keys()  # which says what is for the test
     if schema is None:
         schema, wrong = draft.strict(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
-        schema, wrong = _fit_schema(schema, columns, label, dropped, name)
+        schema, wrong = _fit_schema(schema, columns, label, dropped, name, notices)
     schema = dataclasses.replace(schema, client=client)
     labels = writers = writer_names = test_writers = None
     with files.collected(wrong):
@@ -229,12 +223,16 @@ def from_table(
             "no ε is proved; state what is known without the rows, or write from_data "
             "= false beside bounds that are known so"
         )
-    if schema.shares and _fit_another_order(schema.shares, labels):
-        notices.append(
-            "the shares of the schema fit the rows far better in another order: does "
-            "each stand where its class stands in classes? This line looked at the "
-            "rows: keep it to yourself"
-        )
+    if schema.shares:
+        counts = np.bincount(labels, minlength=len(schema.shares))
+        in_order = np.sort(schema.shares)[np.argsort(np.argsort(counts))]
+        # The rows are e¹⁰ times as likely by the shares in another order.
+        if counts @ np.log(in_order / schema.shares) > 10:
+            notices.append(
+                "the shares of the schema fit the rows far better in another order: "
+                "does each stand where its class stands in classes? This line looked "
+                "at the rows: keep it to yourself"
+            )
     for notice in notices:
         warnings.warn(f"{name}: {notice}", stacklevel=2)
     return Dataset(
@@ -330,53 +328,43 @@ def _check_apart(table: Columns, tested: Columns, name: str) -> None:
         )
 
 
-def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
-    """Whether the rows are e¹⁰ times as likely by the shares in another order."""
-    counts = np.bincount(labels, minlength=len(shares))
-    in_order = np.sort(shares)[np.argsort(np.argsort(counts))]
-    return bool(counts @ np.log(in_order / shares) > 10)
-
-
 def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
     """(rows,) the place of each row in its group, from 0, by rising `order`."""
     by_group = np.lexsort((order, groups))
     return np.argsort(by_group) - np.searchsorted(groups[by_group], groups)
 
 
-def _repeating(columns: Columns, dropped: _ColumnNames, schema: Schema) -> list[str]:
-    """Warnings of columns that may name persons, some of whom have several rows."""
-    if schema.unit != "row":
-        return []
-    return [
-        f"values of column {column} repeat: ε protects one row, so a person with "
-        f'several is protected less; [person] column = "{column}" in the schema makes '
-        "a person the unit"
-        for column in columns.keys() - dropped
-        if draft.repeats(column, columns[column])
-    ]
-
-
 def _fit_schema(
-    schema: Schema, columns: Columns, label: str, dropped: _ColumnNames, source: str
+    schema: Schema,
+    columns: Columns,
+    label: str,
+    dropped: _ColumnNames,
+    source: str,
+    notices: list[str],
 ) -> tuple[Schema, list[str]]:
-    """The schema for this table, and where the two differ."""
+    """The schema for this table, and where the two differ; `notices` gets what is
+    ignored.
+    """
     declared = dropped | schema.columns.keys()
+    undeclared = [name for name in columns if name not in declared]
+    if undeclared and UNDECLARED in dropped:
+        notices.append(
+            "columns that the schema does not name are ignored: "
+            f"{_shortened(undeclared)}"
+        )
+        undeclared = []
     wrong = [
         f"{source}: column {name} is not in the schema; leave it out of the file, or "
         'state in the schema (`fedsvp schema` drafts one) type = "drop" for it'
-        for name in columns
-        if name not in declared
+        for name in undeclared
     ]
     if label != schema.label:
         wrong.insert(
             0,
             f"label_column {label} is not the schema's, {schema.label}; name one alone",
         )
-    schema_columns = {
-        name: _DROP if name in dropped and column.type != "drop" else column
-        for name, column in schema.columns.items()
-    }
-    return dataclasses.replace(schema, columns=schema_columns), wrong
+    left_out = dict.fromkeys(schema.features.keys() & dropped, SchemaColumn("drop"))
+    return dataclasses.replace(schema, columns={**schema.columns, **left_out}), wrong
 
 
 def _split_rows(
@@ -386,8 +374,8 @@ def _split_rows(
     clients: np.ndarray,
     persons: np.ndarray | None,
     source: str,
-) -> tuple[np.ndarray, set[str]]:
-    """(rows,) bool: whether a row is for the test; and the column that says so, if any.
+) -> np.ndarray:
+    """(rows,) bool: whether a row is for the test.
 
     Args:
       dropped: columns that are not read for it.
@@ -410,7 +398,7 @@ def _split_rows(
                     f"{source}: column {_SPLIT} puts {len(both)} persons on both "
                     f"sides, the first {at}; put all rows of a person on one side"
                 )
-            return is_test, {_SPLIT}
+            return is_test
         other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
             f"{source}: column {name} holds {files.quoted(other[0])}; a column `split` "
@@ -421,8 +409,8 @@ def _split_rows(
     order = np.random.default_rng(0).permutation(number)
     size = round(test_fraction * number)
     if persons is None:
-        return _draw_rows(order, size, clients), set()
-    return (order < size)[persons], set()
+        return _draw_rows(order, size, clients)
+    return (order < size)[persons]
 
 
 def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:
