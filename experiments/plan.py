@@ -22,10 +22,10 @@ regression without any privacy:
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
-"better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
-AUC, on as many test rows as the table has, lies above 1/2, and the log loss below that
-of the classes' shares, also where the columns tell little. Elsewhere the best AUC is
-named that columns need for it.
+First stands the least AUC of the best model of your columns, without privacy, from
+which on the private model is "better than guessing". That is as after a training
+(`scores.verdict`): the 95 % interval of AUC, on as many test rows as the table has,
+lies above 1/2, and the log loss below that of the classes' shares.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -36,7 +36,6 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 
 import bisect
 import dataclasses
-import functools
 import itertools
 import math
 import pathlib
@@ -214,7 +213,6 @@ def main(arguments: Sequence[str]) -> None:
             sizes=sizes,
             document=document,
             better=table_scores.BETTER,
-            worth=functools.partial(_worth, counts=counts),
             tested=tested,
             stated=bool(values.num_examples),
             from_records=schema.from_records,
@@ -356,20 +354,23 @@ def _joined(
             max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
             for trained in both
         ]
-        return {
+        ends = {
+            "auc_between": [*map(min, tried)],
+            "excess": excesses,
+            "best": [areas[0], areas[-1]],
+        }
+        return ends | {
+            "worth": _worth(ends, counts),
             "seeds": len(both[0]),
             "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
             "auc": None,
-            "auc_between": [*map(min, tried)],
             "auc_ends": [
                 _auc_interval(min(tried[0]), counts)[0],
                 _auc_interval(max(tried[1]), counts)[1],
             ],
             "auc_spread": max(map(np.ptp, tried)),
-            "excess": excesses,
-            "best": [areas[0], areas[-1]],
             "interval": words,
         }
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pathlib
+import re
 import types
 from typing import Any
 
@@ -141,12 +142,13 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows, 48 in all; 12 rows for" in done.stdout
-    assert "smallest ε of these: server sees each upload: 9." in done.stdout
+    first, details = done.stdout.split("In brackets: guesses about one row")
+    assert "ε = 9 (" in first and "AUC if the best is 0.9" in " ".join(details.split())
+    assert first.split("─")[-1].split() == ["server", "sees", "each", "upload", "yes"]
     assert "Every ε is at δ = 1e-05; what may change: one row used or left out" in (
         done.stdout
     )
-    words = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
-    assert {"server", "9", "better", "proved", "inf", "privacy"} <= {*words.split()}
+    assert {"server", "9", "proved", "inf", "privacy"} <= {*details.split()}
     document = json.loads((out / "epsilon.json").read_text())
     # It was .644 of synthetic rows, beside .66 of the schema and .635 of the run.
     assert document["guessing"] == 0.5 and document["test_rows"] is None
@@ -290,7 +292,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
     points = [point["accuracy"] for point in document["points"]]
-    models = [plan._worth(accuracy, counts) for accuracy in points]
+    models = [accuracy["worth"] for accuracy in points]
     better = "better than guessing"
     assert models[0] == f"not shown to be {better}" and models[2] == better
     assert models[1] == f"ranks {better}, its probabilities are worse"
@@ -299,9 +301,12 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         **{"sizes": np.array([9, 90]), "tested": 299, "from_records": ()},
         **{"bought": 2.0, "document": document | {"guessing": 0.8}, "stated": False},
         better=better,
-        worth=lambda accuracy: plan._worth(accuracy, counts),
     )
-    assert "each upload: none; secure aggregation: none; trusted server: 3." in told
+    first = told.split("In brackets:")[0]  # what decides, before any range
+    cells = ("no, even at 0.8", models[1], "yes")
+    for kind, cell in zip(kinds, cells, strict=True):
+        assert re.search(rf"{kind} +{re.escape(cell)}\n", first), first
+    assert "ε = 3 (50 of 100)" in first
     assert "Every ε is at δ = 1e-05; what may change: replace one record of a" in told
     assert "Each counts the bounds that --bounds_epsilon bought: ε = 2." in told
     # Cells of the table, whose words are broken into lines. Hanley and McNeil's by root
