@@ -13,6 +13,8 @@ from fedsvp_jax.core.files import Record, read_json, toml_beside
 from . import labels, read
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
+_USUAL = (1.0, 3.0, 8.0)  # ε
+_ALIKE = 0.1  # of two ε, or of 100 guesses
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
 
@@ -80,6 +82,26 @@ def main(summary: Record) -> Record | None:
         if [claim["adversary"], claim["relation"]] == meaning:
             return claim
     return None
+
+
+def choices(claim: Record) -> list[Record]:
+    """The claim's ε and usual ones, by size, each as `epsilon` with its `risk`.
+
+    Others have the noise of the claim's kind. None stands beside a claim whose own risk
+    is not that of its ε and δ alone: of sampled batches, or of several events.
+    """
+    chosen, recorded = claim["epsilon"], claim["risk"]
+    epsilons = [epsilon for epsilon in _USUAL if abs(epsilon - chosen) > _ALIKE]
+    risks = {
+        epsilon: tradeoff.risk([(epsilon, claim["delta"])], exact=True)
+        if recorded["exact"]
+        else tradeoff.of_promises([(epsilon, claim["delta"])])
+        for epsilon in (*epsilons, chosen)
+    }
+    if abs(risks[chosen]["right_of_100"] - recorded["right_of_100"]) > _ALIKE:
+        risks = {}
+    risks[chosen] = recorded
+    return [risk | {"epsilon": epsilon} for epsilon, risk in sorted(risks.items())]
 
 
 def beside(folder: Path, config: Record) -> list[Record | None]:

@@ -41,6 +41,7 @@ def templates() -> Any:
     environment.filters |= {
         "about": mechanisms.about,
         "by_group": guarantees.by_group,
+        "choices": guarantees.choices,
         "data_name": labels.data_name,
         "delta_text": labels.delta_text,
         "grid": _grid,
