@@ -45,23 +45,19 @@ def filled(macro: str, *values: Any) -> str:
     return " ".join(getattr(macros, macro)(*values).split())
 
 
-def sentences(folder: Path, summary: Record) -> list[str]:
-    """All sentences of a run's folder."""
+def sentences(folder: Path, summary: Record) -> dict[str, str]:
+    """All sentences of a run's folder, by their macros; "" where there is none."""
     config, claim = _content(folder / "config.json"), guarantees.main(summary)
     releases = guarantees.beside(folder, config) if claim else []
-    written = [
-        privacy(summary),
-        filled("together", claim, releases, labels.data_name(config)),
-        filled(
-            "published",
-            summary.get("published_scores"),
-            guarantees.right_about_test(summary),
-        ),
-        unprotected(config),
-        filled("quality", summary, _content(folder / REFERENCE)),
-        filled("details", summary),
-    ]
-    return [sentence for sentence in written if sentence]
+    score, right = summary.get("published_scores"), guarantees.right_about_test(summary)
+    return {
+        "privacy": privacy(summary),
+        "together": filled("together", claim, releases, labels.data_name(config)),
+        "published": filled("published", score, right),
+        "unprotected": unprotected(config),
+        "quality": filled("quality", summary, _content(folder / REFERENCE)),
+        "details": filled("details", summary),
+    }
 
 
 def _content(path: Path) -> Record:

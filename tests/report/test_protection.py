@@ -193,7 +193,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
 
     def sentence(folder: Path) -> str:
         summary = json.loads((folder / "summary.json").read_text())
-        return " ".join(headline.sentences(folder, summary))
+        return " ".join(headline.sentences(folder, summary).values())
 
     first = put("a", "in/t.csv", 3.0)
     assert "beside this one" not in sentence(first)
