@@ -37,7 +37,6 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 import bisect
 import dataclasses
 import itertools
-import math
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -189,8 +188,8 @@ def main(arguments: Sequence[str]) -> None:
     else:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema.encoding)
-        names = [values.client_column or schema.client, schema.person]
-        names += schema.features
+        client = values.client_column or schema.client
+        names = [client, schema.person, *schema.features]
         names = [name for name in names if name != NOBODY]
         files.check_columns(names, columns, str(path))
         data = divided(schema, columns, values.client_column, str(path))
@@ -215,8 +214,7 @@ def main(arguments: Sequence[str]) -> None:
             better=table_scores.BETTER,
             tested=tested,
             stated=bool(values.num_examples),
-            from_records=schema.from_records,
-            bought=math.prod(schema.bought),
+            schema=schema,
         )
     )
     command.print_files(epsilon_page.write_epsilon_page(values.output_dir, document))
@@ -229,13 +227,14 @@ def _worth(accuracy: Record, counts: np.ndarray) -> str:
     and its log loss above that of the shares, are taken as linear in the best AUC.
     """
     ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
-    verdicts = []
+    of_weak = ""
     for share in np.linspace(0, 1, 101):
         area, excess, best = (low + share * (high - low) for low, high in ends)
-        verdicts.append(table_scores.verdict(_auc_interval(area, counts), excess, 0.0))
-        if share and verdicts[-1] == table_scores.BETTER != verdicts[0]:
-            return f"{table_scores.BETTER} from AUC {best:.2f}"
-    return verdicts[0]
+        verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
+        if verdict == table_scores.BETTER:
+            return f"{verdict} from AUC {best:.2f}" if share else verdict
+        of_weak = of_weak or verdict
+    return of_weak
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:

@@ -298,8 +298,9 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     assert models[1] == f"ranks {better}, its probabilities are worse"
     told = messages.filled(
         "plan.txt",
-        **{"sizes": np.array([9, 90]), "tested": 299, "from_records": ()},
-        **{"bought": 2.0, "document": document | {"guessing": 0.8}, "stated": False},
+        **{"sizes": np.array([9, 90]), "tested": 299, "stated": False},
+        document=document | {"guessing": 0.8},
+        schema=types.SimpleNamespace(from_records=(), bounds_epsilon=2.0),
         better=better,
     )
     first = told.split("In brackets:")[0]  # what decides, before any range

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsvp_jax.report import guarantees, headline
+from fedsvp_jax.report import headline
 
 ROW = {
     "adversary": "server",
@@ -203,5 +203,7 @@ def test_a_model_that_names_one_class_is_said_to() -> None:
 
 
 def test_guesses_about_a_test_row_stand_beside_the_score_that_is_published() -> None:
-    assert guarantees.right_about_test({}) == 50
-    assert guarantees.right_about_test({"published_scores": {"epsilon": 3.0}}) == 96
+    scores = ROW | {"adversary": "public", "epsilon": 3.0, "delta": 0.0, "rows": 9}
+    scores |= {"accuracy": 0.5, "interval": [0.4, 0.6]}
+    assert "of 100 guesses 96 are right at most" in headline.filled("published", scores)
+    assert headline.filled("published", None) == ""
