@@ -88,7 +88,6 @@ def _templates() -> Any:
         "columns": tables.columns,
         "meaning": claims.meaning,
         "recognised": tradeoff.recognised,
-        "right_of_100": tradeoff.right_of_100,
         "printable": printable,
     }
     return templates

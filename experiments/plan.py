@@ -22,10 +22,10 @@ regression without any privacy:
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
-"better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
-AUC, on as many test rows as the table has, lies above 1/2, and the log loss below that
-of the classes' shares, also where the columns tell little. Elsewhere the best AUC is
-named that columns need for it.
+First stands the least AUC of the best model of your columns, without privacy, from
+which on the private model is "better than guessing". That is as after a training
+(`scores.verdict`): the 95 % interval of AUC, on as many test rows as the table has,
+lies above 1/2, and the log loss below that of the classes' shares.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -36,9 +36,7 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 
 import bisect
 import dataclasses
-import functools
 import itertools
-import math
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -190,8 +188,8 @@ def main(arguments: Sequence[str]) -> None:
     else:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema.encoding)
-        names = [values.client_column or schema.client, schema.person]
-        names += schema.features
+        client = values.client_column or schema.client
+        names = [client, schema.person, *schema.features]
         names = [name for name in names if name != NOBODY]
         files.check_columns(names, columns, str(path))
         data = divided(schema, columns, values.client_column, str(path))
@@ -214,11 +212,9 @@ def main(arguments: Sequence[str]) -> None:
             sizes=sizes,
             document=document,
             better=table_scores.BETTER,
-            worth=functools.partial(_worth, counts=counts),
             tested=tested,
             stated=bool(values.num_examples),
-            from_records=schema.from_records,
-            bought=math.prod(schema.bought),
+            schema=schema,
         )
     )
     command.print_files(epsilon_page.write_epsilon_page(values.output_dir, document))
@@ -231,13 +227,14 @@ def _worth(accuracy: Record, counts: np.ndarray) -> str:
     and its log loss above that of the shares, are taken as linear in the best AUC.
     """
     ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
-    verdicts = []
+    of_weak = ""
     for share in np.linspace(0, 1, 101):
         area, excess, best = (low + share * (high - low) for low, high in ends)
-        verdicts.append(table_scores.verdict(_auc_interval(area, counts), excess, 0.0))
-        if share and verdicts[-1] == table_scores.BETTER != verdicts[0]:
-            return f"{table_scores.BETTER} from AUC {best:.2f}"
-    return verdicts[0]
+        verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
+        if verdict == table_scores.BETTER:
+            return f"{verdict} from AUC {best:.2f}" if share else verdict
+        of_weak = of_weak or verdict
+    return of_weak
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
@@ -356,20 +353,23 @@ def _joined(
             max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
             for trained in both
         ]
-        return {
+        ends = {
+            "auc_between": [*map(min, tried)],
+            "excess": excesses,
+            "best": [areas[0], areas[-1]],
+        }
+        return ends | {
+            "worth": _worth(ends, counts),
             "seeds": len(both[0]),
             "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
             "auc": None,
-            "auc_between": [*map(min, tried)],
             "auc_ends": [
                 _auc_interval(min(tried[0]), counts)[0],
                 _auc_interval(max(tried[1]), counts)[1],
             ],
             "auc_spread": max(map(np.ptp, tried)),
-            "excess": excesses,
-            "best": [areas[0], areas[-1]],
             "interval": words,
         }
 

@@ -28,19 +28,20 @@ def document(sweep: read.SweepFiles, *, rows: str = "") -> Record:
     summary = tables.summarize(sweep.results, sweep.cells)
     first: Record = sweep.cells[0] if sweep.cells else {}
     bare = next((row for row in summary if row.mechanism == "none"), None)
-    reference = bare and _accuracy(bare, first.get("test_rows"))
+    test_rows = first.get("test_rows")
+    reference = bare and _accuracy(bare, test_rows)
     uncovered = ", which no ε covers" if headline.unprotected(sweep.config) else ""
     by_group: dict[tables.Group, list[Record]] = {}
     for cell in sweep.cells:
         by_group.setdefault(tables.group_of(cell), []).append(cell)
-    points = [_point(row, by_group.get(row.group, [])) for row in summary]
+    points = [_point(row, by_group.get(row.group, []), test_rows) for row in summary]
     return {
         "format": 1,
         "data": labels.data_name(sweep.config),
         "rows": rows or f"the data set's test rows{uncovered}",
         "reference": reference and reference | {"name": "FedAvg"},
         "guessing": first.get("guessing"),
-        "test_rows": first.get("test_rows"),
+        "test_rows": test_rows,
         "points": [point for point in points if point is not None],
     }
 
@@ -71,9 +72,11 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> Record | None:
     }
 
 
-def _point(row: tables.SummaryRow, cells: Sequence[Record]) -> Record | None:
+def _point(
+    row: tables.SummaryRow, cells: Sequence[Record], test_rows: int | None
+) -> Record | None:
     """The point of a mechanism and ε with its cells; None without a finite claim."""
-    accuracy = _accuracy(row, cells[0].get("test_rows") if cells else None)
+    accuracy = _accuracy(row, test_rows)
     claims = guarantees.strongest(cells)
     if accuracy is None or not claims:
         return None

@@ -13,6 +13,8 @@ from fedsvp_jax.core.files import Record, read_json, toml_beside
 from . import labels, read
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
+_USUAL = (1.0, 3.0, 8.0)  # ε
+_ALIKE = 0.1  # of 100 guesses
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
 
@@ -82,6 +84,25 @@ def main(summary: Record) -> Record | None:
     return None
 
 
+def choices(claim: Record) -> dict[float, Record]:
+    """The claim's ε and usual ones, by size, each with its `tradeoff.risk`.
+
+    Others have the noise of the claim's kind. None stands beside a claim whose own risk
+    is not that of its ε and δ alone: of sampled batches, or of several events.
+    """
+    chosen, delta, recorded = claim["epsilon"], claim["delta"], claim["risk"]
+    risks = {
+        epsilon: tradeoff.risk([(epsilon, delta)], exact=True)
+        if recorded["exact"]
+        else tradeoff.of_promises([(epsilon, delta)])
+        for epsilon in (*_USUAL, chosen)
+    }
+    if abs(risks[chosen]["right_of_100"] - recorded["right_of_100"]) > _ALIKE:
+        risks = {}
+    risks[chosen] = recorded
+    return dict(sorted(risks.items()))
+
+
 def beside(folder: Path, config: Record) -> list[Record | None]:
     """`main` of the finished runs in folders beside this one, on the same table.
 
@@ -123,14 +144,3 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
         )
         groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
     return groups
-
-
-def right_about_test(summary: Record) -> int:
-    """Guesses of 100 about one test row that are right at most, by what is published.
-
-    Args:
-      summary: summary.json; 50 where no score is published.
-    """
-    scores = summary.get("published_scores") or {}
-    pair = scores.get("epsilon", 0.0), scores.get("delta", 0.0)
-    return math.ceil(tradeoff.right_of_100([pair]) - 1e-9)

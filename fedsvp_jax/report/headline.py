@@ -9,7 +9,7 @@ from typing import Any
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, read_json
 
-from . import guarantees, labels, page
+from . import guarantees, page
 
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 
@@ -45,23 +45,18 @@ def filled(macro: str, *values: Any) -> str:
     return " ".join(getattr(macros, macro)(*values).split())
 
 
-def sentences(folder: Path, summary: Record) -> list[str]:
-    """All sentences of a run's folder."""
+def sentences(folder: Path, summary: Record) -> dict[str, str]:
+    """All sentences of a run's folder, by their macros; "" where there is none."""
     config, claim = _content(folder / "config.json"), guarantees.main(summary)
     releases = guarantees.beside(folder, config) if claim else []
-    written = [
-        privacy(summary),
-        filled("together", claim, releases, labels.data_name(config)),
-        filled(
-            "published",
-            summary.get("published_scores"),
-            guarantees.right_about_test(summary),
-        ),
-        unprotected(config),
-        filled("quality", summary, _content(folder / REFERENCE)),
-        filled("details", summary),
-    ]
-    return [sentence for sentence in written if sentence]
+    return {
+        "privacy": privacy(summary),
+        "together": filled("together", claim, releases, config),
+        "published": filled("published", summary.get("published_scores")),
+        "unprotected": unprotected(config),
+        "quality": filled("quality", summary, _content(folder / REFERENCE)),
+        "details": filled("details", summary),
+    }
 
 
 def _content(path: Path) -> Record:

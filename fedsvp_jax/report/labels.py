@@ -72,9 +72,10 @@ def least_spent(row: Record) -> tuple[str, float | None]:
         for method, spent in (row.get("epsilon_spent") or {}).items()
         if (value := read.number(spent)) is not None
     }
-    at_delta = {name: epsilons[name] for name in epsilons if name != "basic"}
     return min(
-        (at_delta or epsilons).items(), key=lambda item: item[1], default=("", None)
+        epsilons.items(),
+        key=lambda item: (item[0] == "basic", item[1]),
+        default=("", None),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.mechanisms import shared_noise
@@ -41,6 +42,7 @@ def templates() -> Any:
     environment.filters |= {
         "about": mechanisms.about,
         "by_group": guarantees.by_group,
+        "choices": guarantees.choices,
         "data_name": labels.data_name,
         "delta_text": labels.delta_text,
         "grid": _grid,
@@ -50,6 +52,7 @@ def templates() -> Any:
         "percent": labels.percent,
         "significant": labels.significant,
         "promised": guarantees.promised,
+        "right_of_100": tradeoff.right_of_100,
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,

@@ -135,8 +135,6 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         hashes=hashes,
         summary=summary,
-        test_right=guarantees.right_about_test(summary),
-        exact=headline.privacy(summary),
     )
 
 

@@ -175,7 +175,9 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
             reference = rows[0].accuracy
             below = reference and 100 * (reference - mean) / reference
         last = [run[-1] for run in runs]
-        status = _status(last)
+        words = [item for run in last for item in (run.get("status") or {}).items()]
+        # By method: nominal where that of any seed is.
+        status = dict(sorted(words, key=operator.itemgetter(1), reverse=True))
         noise, step_noise = (
             mean_std([value for run in runs for value in present(run, name)])[0]
             for name in ("noise_l2", "step_noise_std_mean")
@@ -234,12 +236,6 @@ def _spent(last: Rows) -> dict[str, float | None]:
     return result
 
 
-def _status(last: Rows) -> dict[str, str]:
-    """The status by method: nominal where that of any seed is."""
-    words = [item for row in last for item in (row.get("status") or {}).items()]
-    return dict(sorted(words, key=lambda item: item[1], reverse=True))
-
-
 def _words(last: Rows, name: str) -> str | None:
     """A field's text. All seeds have the same, since they share the settings."""
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
@@ -280,13 +276,13 @@ def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Tabl
     if any("contribution_release" not in about.unread for about in abouts):
         name = "ε per upload at its own δ"
     costs = labels.spent_columns([vars(row) for row in rows])
-    for row, cost in zip(rows, costs, strict=True):
+    for row, about, cost in zip(rows, abouts, costs, strict=True):
         gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
         if ends := row.interval("auc"):
             area += " ({:.3f} to {:.3f})".format(*ends)
         cells.append(
             {
-                "mechanism": mechanisms.about(row.mechanism).label,
+                "mechanism": about.label,
                 "ε of the run": labels.significant(row.total_epsilon),
                 name: labels.significant(None if row.total_epsilon else row.epsilon),
                 ACCURACY: labels.with_interval(row.accuracy, row.interval()),

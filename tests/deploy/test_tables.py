@@ -270,6 +270,7 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         "How one row of the site north is protected: ε = 3 promised",
         "even if 2 clients tell it all they know",
         "At most 70 of 100 guesses are right",
+        *("Is ε = 3 a reasonable choice?", "2,981", "So no score over all sites is"),
         "if the secure summation is broken and it sees each client's upload: ε = 4.443",
         "Clients that drop out and those that collude are together at most 2.",
         "Bounds, categories and classes of the schema were stated without a look at",

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pathlib
+import re
 import types
 from typing import Any
 
@@ -140,17 +141,19 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     line = (*line, "--client_column=none")
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
-    assert "1 client of 48 training rows, 48 in all; 12 rows for" in done.stdout
-    assert "smallest ε of these: server sees each upload: 9." in done.stdout
+    printed = " ".join(done.stdout.split())  # whose lines end at 98 characters
+    assert "1 client of 48 training rows, 48 in all; 12 rows for" in printed
+    first, details = done.stdout.split("In brackets: guesses about one row")
+    assert "ε = 9 (" in first and "AUC if the best is 0.9" in " ".join(details.split())
+    assert first.split("─")[-1].split() == ["server", "sees", "each", "upload", "yes"]
     assert "Every ε is at δ = 1e-05; what may change: one row used or left out" in (
-        done.stdout
+        printed
     )
-    words = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
-    assert {"server", "9", "better", "proved", "inf", "privacy"} <= {*words.split()}
+    assert {"server", "9", "proved", "inf", "privacy"} <= {*details.split()}
     document = json.loads((out / "epsilon.json").read_text())
     # It was .644 of synthetic rows, beside .66 of the schema and .635 of the run.
     assert document["guessing"] == 0.5 and document["test_rows"] is None
-    assert "accuracy 0.5 by the schema" in done.stdout
+    assert "accuracy 0.5 by the schema" in printed
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
     assert point["accuracy"]["seeds"] == 2 and point["accuracy"]["mean"] is None
@@ -231,7 +234,7 @@ def test_a_plan_without_a_table_is_of_stated_numbers_of_rows(
     plan.main(arguments)
     sizes = np.bincount(seen[0].train_writers)
     assert sizes.tolist() == [161, 80, 80, 79] and seen[0].rows_per_person == 1
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
     assert "4 clients of 79 to 161 training rows, 400 in all; 100 rows for" in told
     assert "60 rounds." in told and "0.125" in told
     assert "No table was read." in told and "no plan knows what your columns" in told
@@ -290,18 +293,24 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
     points = [point["accuracy"] for point in document["points"]]
-    models = [plan._worth(accuracy, counts) for accuracy in points]
+    models = [accuracy["worth"] for accuracy in points]
     better = "better than guessing"
     assert models[0] == f"not shown to be {better}" and models[2] == better
     assert models[1] == f"ranks {better}, its probabilities are worse"
+    document["points"][0]["guarantees"][0]["right"] = 40  # a column is of the most
     told = messages.filled(
         "plan.txt",
-        **{"sizes": np.array([9, 90]), "tested": 299, "from_records": ()},
-        **{"bought": 2.0, "document": document | {"guessing": 0.8}, "stated": False},
+        **{"sizes": np.array([9, 90]), "tested": 299, "stated": False},
+        document=document | {"guessing": 0.8},
+        schema=types.SimpleNamespace(from_records=(), bounds_epsilon=2.0),
         better=better,
-        worth=lambda accuracy: plan._worth(accuracy, counts),
     )
-    assert "each upload: none; secure aggregation: none; trusted server: 3." in told
+    first = told.split("In brackets:")[0]  # what decides, before any range
+    cells = ("no, even at 0.8", models[1], "yes")
+    for kind, cell in zip(kinds, cells, strict=True):
+        assert re.search(rf"{kind} +{re.escape(cell)}\n", first), first
+    assert "ε = 3 (50 of 100)" in first
+    told = " ".join(told.split())
     assert "Every ε is at δ = 1e-05; what may change: replace one record of a" in told
     assert "Each counts the bounds that --bounds_epsilon bought: ε = 2." in told
     # Cells of the table, whose words are broken into lines. Hanley and McNeil's by root

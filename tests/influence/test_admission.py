@@ -16,6 +16,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.lazy import Verdict
+from fedsvp_jax.report import headline
 from fedsvp_jax.run import influence_filter
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
@@ -107,7 +108,8 @@ def test_the_command_says_who_is_rejected_and_what_the_filter_cost(
         return messages.filled(
             "train.txt",
             **{"config": filtered(), "filter_cost": privacy.filter_cost},
-            **{"goal": None, "sentences": [], "spent": "", "place": whole, "names": []},
+            **{"goal": None, "spent": "", "place": whole, "names": []},
+            sentences=headline.sentences(whole, summary),
             summary=summary | changes,
         )
 

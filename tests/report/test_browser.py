@@ -305,6 +305,18 @@ def test_a_plot_on_paper_is_as_wide_as_the_paper(run_dir: Path, tmp_path: Path) 
     assert seen["after"] == seen["before"]
 
 
+def test_the_officers_page_is_one_sheet_and_its_details(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    """It was three sheets before the details began."""
+    report.write_run_report(run_dir)
+    page = tmp_path / "front.html"
+    text = (run_dir / "protection.html").read_text()
+    page.write_text(text.replace("#details {", "#details, footer { display: none;"))
+    dumped(page, tmp_path, f"--print-to-pdf={tmp_path / 'front.pdf'}")
+    assert (tmp_path / "front.pdf").read_bytes().count(b"/Type /Page\n") == 1
+
+
 @pytest.mark.hole
 def test_a_legend_on_paper_leaves_the_axis_title_alone(
     sweep_dir: Path, tmp_path: Path

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsvp_jax.report import guarantees, headline
+from fedsvp_jax.report import headline
 
 ROW = {
     "adversary": "server",
@@ -104,7 +104,8 @@ def test_scores_stand_beside_guessing_and_no_privacy(tmp_path: pathlib.Path) -> 
     (tmp_path / "reference.json").write_text(
         json.dumps(SCORES | {"accuracy": 0.85, "auc": 0.92})
     )
-    _, told, more = headline.sentences(tmp_path, summary)
+    sentences = headline.sentences(tmp_path, summary)
+    told, more = sentences["quality"], sentences["details"]
     for part in ("on 100 test rows: 80.0 %", "accuracy 85.0 %", "70.0 %", "keeps 95 %"):
         assert part in told
     assert "log loss 0.400; test rows by class: no 70, yes 30" in more
@@ -131,6 +132,28 @@ def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     assert told.startswith("As the rule says: AUC 0.900")
     unknown = {"auc": None, "auc_interval": [0.0, 1.0]}
     assert "AUC – (95" in headline.filled("quality", {"test_scores": SCORES | unknown})
+
+
+@pytest.mark.parametrize(
+    ("confusion", "verdict"),
+    [  # McNemar's χ² with its correction: 14²/35 = 5.6, 1²/20, 18²/28; the limit 3.84.
+        (
+            [[60, 10], [5, 25]],
+            "Of 35 rows where either it or “no” is right, it is in 25",
+        ),
+        ([[60, 10], [5, 25]], "in 25: right more often."),
+        ([[61, 9], [19, 11]], "in 11: not shown to be right more often."),
+        ([[44, 26], [28, 2]], "in 2: wrong more often."),
+        ([[70, 0], [30, 0]], ""),
+    ],
+)
+def test_predictions_are_compared_with_always_naming_one_class(
+    confusion: Any, verdict: str
+) -> None:
+    """The reader was left with two intervals that overlap."""
+    scores = {"test_scores": SCORES | {"confusion": confusion}}
+    told = headline.filled("quality", scores)
+    assert verdict in told and ("either it or" in told) == bool(verdict)
 
 
 @pytest.mark.hole
@@ -180,5 +203,7 @@ def test_a_model_that_names_one_class_is_said_to() -> None:
 
 
 def test_guesses_about_a_test_row_stand_beside_the_score_that_is_published() -> None:
-    assert guarantees.right_about_test({}) == 50
-    assert guarantees.right_about_test({"published_scores": {"epsilon": 3.0}}) == 96
+    scores = ROW | {"adversary": "public", "epsilon": 3.0, "delta": 0.0, "rows": 9}
+    scores |= {"accuracy": 0.5, "interval": [0.4, 0.6]}
+    assert "of 100 guesses 96 are right at most" in headline.filled("published", scores)
+    assert headline.filled("published", None) == ""

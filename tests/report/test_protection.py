@@ -11,7 +11,8 @@ import pytest
 from small_folders import change, copy
 
 from fedsvp_jax import report
-from fedsvp_jax.report import headline
+from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.report import guarantees, headline
 
 pytestmark = pytest.mark.hole
 SCORES = {
@@ -81,6 +82,62 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
     assert len(folded) == 4  # with the record's words of the assumptions
 
 
+@pytest.mark.parametrize(
+    ("promise", "secret", "answer"),
+    [
+        ({"epsilon": 1.0}, True, "calls ε up to 1 strong. That is a custom"),
+        (
+            {"epsilon": 3.0},
+            True,
+            "ε up to 1 strong, and up to 10, as here, reasonable.",
+        ),
+        ({"epsilon": 10.5}, True, "Hardly. A usual scale"),
+        ({"epsilon": 40.0}, True, "No: it promises no protection."),
+        (
+            {"epsilon": 3.0},
+            False,
+            "No: as published, nothing is hidden, since the seed",
+        ),
+        ({"epsilon": 1.0, "status": "nominal"}, True, "No number can say so, since"),
+    ],
+)
+def test_the_choice_of_epsilon_is_judged_beside_others(
+    run_dir: Path, promise: dict[str, Any], secret: bool, answer: str
+) -> None:
+    """An officer read one ε, and nothing to hold it against."""
+    summary = json.loads((run_dir / "summary.json").read_text())
+    row = next(
+        row
+        for row in summary["guarantees"]
+        if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
+    )
+    row |= {"status": "proved", "delta": 1e-5} | promise
+    risk = {row["adversary"]: tradeoff.of_promises([(row["epsilon"], 1e-5)])}
+    change(run_dir / "summary.json", guarantees=[row], risk=risk)
+    change(run_dir / "config.json", secret_noise=secret, target_delta=1e-5)
+    page = " ".join(page_of(run_dir).split('<section id="assumptions"')[0].split())
+    assert answer in page.split("a reasonable choice?</strong>")[1], page[-900:]
+    cells = re.findall('<td class="num" data-head="[^"]*">([^<]*)</td>', page)
+    rows = [cells[n : n + 5] for n in range(0, len(cells), 5)]
+    # e, e³ and e⁸; .5725, .6902 and .8947 of noise that Rényi's ε counts.
+    assert ["8", "2,981", "90", "80", "342"] in rows
+    assert ["1" + ", chosen" * (row["epsilon"] == 1), "2.72", "58", "16", "21"] in rows
+
+
+def test_no_epsilon_stands_beside_one_whose_risk_is_of_more_than_it() -> None:
+    """Of sampled batches 72 of 100, say, at an ε = 3 that alone allows 96."""
+    claim = {"epsilon": 3.0, "delta": 1e-5}
+    exact, other = tradeoff.risk([(3.0, 1e-5)], exact=True), {"right_of_100": 72.0}
+    choices = guarantees.choices(claim | {"risk": exact})
+    assert [round(row["right_of_100"], 1) for row in choices.values()] == [
+        55.3,
+        64.0,
+        79.8,
+    ]
+    other |= {"exact": False}
+    assert guarantees.choices(claim | {"risk": other}) == {3.0: other}
+
+
 @pytest.mark.hole
 def test_technical_words_are_folded_behind_a_sentence(run_dir: Path) -> None:
     """They stood among the sentences, as "the words of the record", and no sentence
@@ -140,7 +197,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
 
     def sentence(folder: Path) -> str:
         summary = json.loads((folder / "summary.json").read_text())
-        return " ".join(headline.sentences(folder, summary))
+        return " ".join(headline.sentences(folder, summary).values())
 
     first = put("a", "in/t.csv", 3.0)
     assert "beside this one" not in sentence(first)
@@ -182,7 +239,7 @@ def test_clients_that_train_nothing_are_counted(run_dir: Path) -> None:
     change(run_dir / "config.json", public_test=False)
     assert (
         "Clients that have rows for the test alone train nothing: theirs are 2 of the "
-        "100 rows for the test.</p>"
+        "100 rows for the test.</li>"
     ) in page_of(run_dir)
     parts["Bern"]["rows"] = 62
     change(run_dir / "summary.json", test_scores=SCORES | {"by_client": parts})

@@ -165,7 +165,7 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
     assert count == pytest.approx(round(count))
     assert abs(count - summary["final_accuracy"] * rows) < 20
     assert (scores["adversary"], scores["status"]) == ("public", "proved")
-    told = " ".join(headline.sentences(tmp_path / "a", summary))
+    told = " ".join(headline.sentences(tmp_path / "a", summary).values())
     assert "Against whoever sees the published accuracy: ε = 3 at δ" in told
     assert "publish the score with noise alone" in told
     assert "replacing one test row by any other" in guarantee_table(

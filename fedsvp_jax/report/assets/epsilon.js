@@ -74,6 +74,7 @@ function place() {
     status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
     tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),
   };
+  if (point.accuracy.worth) shown.worth = point.accuracy.worth; // of a plan
   for (const [name, text] of Object.entries(shown)) byId(name).textContent = text;
   slider.setAttribute("aria-valuetext", `ε = ${show(point.epsilon, 3)}`);
   Object.assign(byId("band").style,
