@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from .float32 import ROUNDOFF, pairwise_sum, staged_sum
 from .structs import Array, Params
@@ -95,6 +96,16 @@ def _in_stages(leaves: list[Array]) -> Array:
     height = len(sums) + max((height for _, height in sums), default=0)
     total = jnp.sum(jnp.stack([jnp.float32(0), *(value for value, _ in sums)]))
     return jnp.sqrt(total) * np.float32(1 / (1 - (height / 2 + 8) * ROUNDOFF))
+
+
+def has_finite_sum(tree: Params) -> Array:
+    """() bool: no number is NaN or infinite, nor the sum beyond float32.
+
+    In stages (`norms`) a GPU adds the numbers and their squares up in one pass.
+    """
+    if _IN_STAGES.get():
+        tree = [staged_sum(leaf)[0] for leaf in jax.tree.leaves(tree)]
+    return jnp.isfinite(optax.tree.sum(tree))
 
 
 def is_finite(tree: Params) -> Array:

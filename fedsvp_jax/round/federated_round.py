@@ -243,8 +243,8 @@ def client_round(
     task = dataclasses.replace(task, at=at)
     upload, memory, info = plan.work.release(task, work, update)
     stats = work.weights.stats
-    # It is finite where all numbers are. Their norm would hold two copies of them.
-    finite = jnp.isfinite(optax.tree.sum((upload.update, stats, upload.answer)))
+    # Their norm would hold two copies of the numbers.
+    finite = tree.has_finite_sum((upload.update, stats, upload.answer))
     upload = plan.aggregator.encode(mechanism, upload, info.visible_to_server())
     metrics = ClientMetrics(
         client_id=client_id,

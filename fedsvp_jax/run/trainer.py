@@ -137,6 +137,11 @@ class Trainer:
             np.int32(num_rounds),
         )
         if not self._has_run:
+            if self.program.target.platform == "cuda":
+                # cuDNN opens for the first convolution that tries programs out. In a
+                # graph, from a cache of compiled programs, it could not.
+                images, kernel = jnp.ones((1, 1, 8, 8)), jnp.ones((1, 1, 3, 3))
+                jax.lax.conv(images, kernel, (1, 1), "SAME").block_until_ready()
             # jit keeps the program, so the call below finds it.
             self._compiled.lower(*arguments).compile()
             give_back_freed()
