@@ -315,10 +315,10 @@ def _batches(
 
         return poisson
     per_epoch = steps_per_epoch(count, batch_size)
-    # At once, since a GPU's host would watch a loop over epochs.
-    orders = jax.vmap(
-        lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member)
-    )(iota(recipe.local_epochs))
+    orders = jax.lax.map(
+        lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
+        iota(recipe.local_epochs),
+    )
 
     if recipe.full_batches and recipe.most_steps:
         used = recipe.most_steps // recipe.local_epochs * batch_size
