@@ -43,7 +43,14 @@ _OF_STEPS = (
     "local_epochs",
     "total_accounting",
 )
-_OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
+_OF_ONE_GROUP = (
+    "attributes",
+    "private_attribute",
+    "private_category",
+    "clipping=attribute_records",
+    "mechanism=fedsva",
+    "mechanism=fedsdp",
+)
 
 
 def settings(
@@ -67,17 +74,17 @@ def settings(
         raise ValueError(f"goal {goal} needs total_epsilon, the promise of the run")
     if values.dataset == "store":
         raise ValueError(f"goal {goal} is for tables and images in memory, got store")
-    of_group = [name for name in _OF_ONE_GROUP if values[name].present]
-    if values["clipping"].value == "attribute_records":
-        of_group.append("clipping=attribute_records")
-    if of_group:
-        raise ValueError(
-            f"goal {goal} hides every row, and --{of_group[0]} speaks of one group of "
-            "them: leave it out; or, where it is public who belongs to the group, hide "
-            "that group alone by --mechanism=gaussian --clipping=attribute_records "
-            "--solve=noise in the place of --goal, and compare it with leaving the "
-            "group out (docs/useful_model.md)"
-        )
+    for setting in _OF_ONE_GROUP:
+        name, _, value = setting.partition("=")
+        if values[name].value == value if value else values[name].present:
+            raise ValueError(
+                f"goal {goal} hides every row, and --{setting} speaks of one group of "
+                "them: leave it out, or leave out --goal; where it is public who "
+                "belongs to the group, --mechanism=gaussian "
+                "--clipping=attribute_records --solve=noise in the place of --goal "
+                "hides that group alone: compare it with leaving the group out "
+                "(docs/useful_model.md)"
+            )
     config = command.unresolved(values)
     if data is None:
         data = sources.load(config.dataset, config.data_dir, config)
