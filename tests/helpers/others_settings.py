@@ -95,7 +95,7 @@ PROGRAMS = {
     "fixed": _SERVER(
         CENTRAL.format("Server", "1.5, 0.4, num_sampled_clients=20"),
         1.5 * 0.4 / 20,
-        1.5,
+        1.5 / 20,
     ),
     "fixed, weights": _SERVER(
         CENTRAL.format("Client", "1.5, 0.4, 20"),
