@@ -10,7 +10,7 @@ LOCAL = (
     "mod = LocalDpMod({})\napp = ClientApp(mods=[mod])\n"
 )
 CENTRAL = (
-    "s = DifferentialPrivacy{}SideFixedClipping(FedAvg(), {})\n"
+    "s = DifferentialPrivacy{}SideFixedClipping(FedAvg(min_train_nodes=20), {})\n"
     "app = ClientApp(mods=[fixedclipping_mod])\n"
 )
 FLARE = '{{"task_result_filters": [{{"tasks": ["train"], "filters": [{}]}}]}}'
