@@ -71,9 +71,13 @@ def settings(
     from fedsvp_jax.data import sources
 
     if values.total_epsilon is None:
-        raise ValueError(f"goal {goal} needs total_epsilon, the promise of the run")
+        raise ValueError(
+            f"goal {goal} needs total_epsilon, the ε of the whole run (epsilon is that "
+            "of one upload, and is solved for)"
+        )
     if values.dataset == "store":
         raise ValueError(f"goal {goal} is for tables and images in memory, got store")
+    values.set_default("mechanism", _PROMISE["mechanism"])
     for setting in _OF_ONE_GROUP:
         name, _, value = setting.partition("=")
         if values[name].value == value if value else values[name].present:

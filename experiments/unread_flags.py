@@ -15,6 +15,8 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.settings import missing_need
 
+from .flag_values import refuse_flags
+
 _PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 
 
@@ -29,9 +31,14 @@ def refuse(
       config: the settings, of one of them.
 
     Raises:
-      ValueError: a flag would be taken for a promise that no mechanism reads, or is
-        read only together with another setting's value; names both.
+      ValueError: a flag would be taken for a promise that no mechanism reads, is what
+        --solve=noise finds, or is read only together with another setting's value;
+        names both.
     """
+    if config.solve == "noise":
+        solved = {mechanisms.about(name).noise_setting for name in names} & {*values}
+        why = "--solve=noise finds the noise for total_epsilon, the ε of the whole run"
+        refuse_flags(values, solved, why)
     ignored = []
     readers = f"mechanism{'s' if len(names) > 1 else ''} {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
@@ -40,7 +47,11 @@ def refuse(
         if flag not in values or not values[flag].present:
             continue
         if setting in _PROMISES and set(names) != {"none"}:
-            raise ValueError(f"--{flag} is not read by {readers}; remove it")
+            hint = " (total_epsilon is the ε of the whole run)"
+            raise ValueError(
+                f"--{flag} is not read by {readers}; remove it"
+                f"{hint * (setting == 'epsilon')}"
+            )
         ignored.append(f"--{flag}")
     if ignored:
         print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
