@@ -1,6 +1,6 @@
 """Prints and writes tables: of a sweep, and of records by a template."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,13 @@ def filled_rows(
     return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
 
 
-def print_rows(template: str, records: Iterable[Record], **values: Any) -> None:
-    """Prints `filled_rows`."""
+def print_rows(
+    template: str, records: Sequence[Record], folder: Path, **values: Any
+) -> None:
+    """Prints `filled_rows`, and writes the records to table.csv of the folder."""
     print(text_table.render(filled_rows(template, records, **values)))
+    text = messages.filled("table.csv", records=records)
+    replace_file(folder / "table.csv", text.encode())
 
 
 def sweep_tables(folder: str | Path) -> None:
@@ -31,8 +35,11 @@ def sweep_tables(folder: str | Path) -> None:
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
     table = tables.shown_cells(rows, sweep.config)
+    records = [row.record for row in rows]
     texts = {
-        kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows, table=table)
+        kind: messages.filled(
+            f"table.{kind}", sweep=sweep, rows=rows, table=table, records=records
+        )
         for kind in ("csv", "md", "tex", "txt")
     }
     print(texts.pop("txt"))

@@ -256,7 +256,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     def finish(rows_by_piece: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in rows_by_piece.values() for row in rows]
         draw(folder / "roc.svg", rows)
-        printed.print_rows("attack_membership.txt", rows, run=values.run)
+        printed.print_rows("attack_membership.txt", rows, folder, run=values.run)
         return {"false_positive_rates": ROC_POINTS, "rows": rows}
 
     return Work(data, settings, pieces, finish)

@@ -100,6 +100,16 @@ class SummaryRow:
         """The mean over seeds of the last five rounds."""
         return self.scores["last5"][0]
 
+    @property
+    def record(self) -> Record:
+        """What table.csv has of it: of a score mean, std and half of the interval."""
+        names = ("mean", "std", "half_width")
+        scores = {
+            name: dict(zip(names, (*spread, self.half_width(name)), strict=True))
+            for name, spread in self.scores.items()
+        }
+        return vars(self) | {"scores": scores}
+
     def interval(self, score: str = "last5") -> tuple[float, float] | None:
         """Student's 95 % interval of a score over seeds, within [0, 1]."""
         mean, half = self.scores[score][0], self.half_width(score)
@@ -245,24 +255,19 @@ def _words(last: Rows, name: str) -> str | None:
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
 
-def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
-    """The rows by column; scores have three, ε spent and status one for each method."""
-    records = [dict(_flat(row)) for row in rows]
-    names = dict.fromkeys(itertools.chain(*records))
-    return {name: [record.get(name) for record in records] for name in names}
+def columns(records: Sequence[Record]) -> dict[str, list[Any]]:
+    """The records by column: one for each item of a dict, and none for a list."""
+    rows = [dict(_flat(record)) for record in records]
+    names = dict.fromkeys(itertools.chain(*rows))
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
-    for field, value in vars(row).items():
-        if field == "scores":
-            for name, (mean, std) in value.items():
-                yield f"{name}_mean", mean
-                yield f"{name}_std", std
-                yield f"{name}_half_width", row.half_width(name)
-        elif isinstance(value, dict):
-            yield from ((f"{field}_{method}", item) for method, item in value.items())
-        elif field != "runs":
-            yield field, value
+def _flat(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, "" if name == "scores" else f"{prefix}{name}_")
+        elif not isinstance(value, list):
+            yield prefix + name, value
 
 
 def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Table:

@@ -1,5 +1,6 @@
 """`--attack=membership`, as typed: what was learned by heart tells who taught it."""
 
+import csv
 import pathlib
 import shutil
 
@@ -78,6 +79,11 @@ def test_a_runs_own_model_is_attacked(run: pathlib.Path, tmp_path: pathlib.Path)
     assert (row["attack"], row["status"]) == ("loss", None)
     assert row["auc_low"] > 0.6 and row["test_accuracy"] < 0.3
     assert row["accuracy_members"] > row["accuracy_others"] + 0.35  # of all 8, .17
+    with (tmp_path / "out" / "table.csv").open(newline="") as file:
+        (cells,) = csv.DictReader(file)
+    assert (cells["attack"], cells["epsilon"]) == ("loss", "")
+    assert float(cells["tpr_0.01"]) == pytest.approx(row["tpr"]["0.01"])
+    assert float(cells["auc_low"]) == pytest.approx(row["auc_low"])
     assert_resumed(attacked, tmp_path / "out", "run")
 
 
