@@ -7,8 +7,8 @@ The manual of each attack below says first what its adversary sees and knows.
   fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
 
 Written to --output_dir: config.json, pieces/ (one file per finished piece of the work,
-from which --resume continues), results.json, table.csv (what the printed table shows, as
-numbers), and the attack's pictures.
+from which --resume continues), results.json, table.csv (the printed table in numbers),
+and the attack's pictures.
 """
 
 import sys
