@@ -1,8 +1,9 @@
 """Flags that nothing reads are refused or noted, so that no number is ignored silently.
 
 A flag that would be taken for a promise is refused: ε and relation of a mechanism with
-noise that does not follow them. Flags that only another mechanism reads are noted once,
-so that a script can loop over mechanisms with the same flags.
+noise that does not follow them. Where other mechanisms of a sweep read it, it is noted,
+and so are other flags that no mechanism reads, so that a script can loop over
+mechanisms with the same flags.
 """
 
 import dataclasses
@@ -17,7 +18,13 @@ from fedsvp_jax.core.settings import missing_need
 
 from .flag_values import refuse_flags
 
-_PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
+# What is taken for a promise, and what else its refusal says.
+_PROMISES = {
+    "epsilon": " (total_epsilon is the ε of the whole run)",
+    "calibration": "",
+    "relation": " (it has one of its own, which its claims name)",
+    "noise_trust": "",
+}
 
 
 def refuse(
@@ -39,22 +46,22 @@ def refuse(
         solved = {mechanisms.about(name).noise_setting for name in names} & {*values}
         why = "--solve=noise finds the noise for total_epsilon, the ε of the whole run"
         refuse_flags(values, solved, why)
-    ignored = []
-    readers = f"mechanism{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
-    for setting in sorted(unread):
+    ignored: dict[str, list[str]] = {}
+    unread = {name: mechanisms.unread_settings(name) for name in names}
+    for setting in sorted(frozenset.union(*unread.values())):
         flag = setting if setting in values else f"{setting}s"  # a sweep's --epsilons
         if flag not in values or not values[flag].present:
             continue
-        if setting in _PROMISES and set(names) != {"none"}:
-            hint = " (total_epsilon is the ε of the whole run)"
-            raise ValueError(
-                f"--{flag} is not read by {readers}; remove it"
-                f"{hint * (setting == 'epsilon')}"
-            )
-        ignored.append(f"--{flag}")
-    if ignored:
-        print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
+        without = [name for name in names if setting in unread[name]]
+        by = f"not read by mechanism{'s' * (len(without) > 1)} {', '.join(without)}"
+        if setting in _PROMISES and {*without} != {"none"}:
+            if without == [*names]:
+                raise ValueError(f"--{flag} is {by}; remove it{_PROMISES[setting]}")
+        elif without != [*names]:
+            continue
+        ignored.setdefault(by, []).append(f"--{flag}")
+    for by, listed in ignored.items():
+        print(f"note: {', '.join(listed)}: {by}", file=sys.stderr)
     for field in dataclasses.fields(config):
         if field.name not in values or not values[field.name].present:
             continue

@@ -90,7 +90,8 @@ REFUSED = {
 # A flag that the chosen mechanism, or another setting, leaves unread.
 UNREAD = {
     f"{TRAIN} --mechanism=dp_fedavg": {
-        "--relation=add_remove": "--relation is not read by mechanism dp_fedavg;",
+        "--relation=add_remove": "--relation is not read by mechanism dp_fedavg; remove"
+        " it (it has one of its own, which its claims name)",
         "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg; remove it",
         "--count_noise_std=3": "is only read with --adaptive_clip=true; remove",
     },
@@ -191,6 +192,16 @@ def test_a_sweep_takes_a_flag_that_one_mechanism_reads(tmp_path: pathlib.Path) -
     ):
         line = f"{SWEEP} {read} --num_devices=99 --output_dir={tmp_path}/a"
         assert "num_devices" in command(*line.split()).stderr
+
+
+def test_a_sweep_says_which_mechanism_does_not_read_a_promise(
+    tmp_path: pathlib.Path,
+) -> None:
+    names = "--mechanisms=none,gaussian,dp_fedavg --clipping=update_clip"
+    line = f"{SWEEP} {names} --relation=replace_one --output_dir={tmp_path}/a"
+    ended = command(*line.split(), "--num_devices=99")
+    note = "note: --relation: not read by mechanisms none, dp_fedavg\n"
+    assert note in ended.stderr, ended
 
 
 @pytest.mark.parametrize(
