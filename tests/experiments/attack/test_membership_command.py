@@ -125,7 +125,8 @@ def test_the_ceiling_is_against_who_sees_the_model_and_for_all_copies(
         ("--attack=membership --run=RUN --mechanisms=none", "mechanisms must be left"),
         (
             "--attack=membership --run=RUN --membership_shadows=9",
-            "must be left out",
+            "membership_shadows must be left out: --run attacks the one model of a run "
+            "as it is, by the loss threshold; LiRA needs models with and without",
         ),
         ("--attack=acgan --run=RUN", "it trains federations of its own; --config=RUN"),
         ("--attack=membership --run=RUN --data_dir=OTHER", "had other data"),
