@@ -34,23 +34,6 @@ _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
 _ROWS = routes.ROWS | _OWN["rows"]
-_OF_STEPS = (
-    "mechanism",
-    "clipping",
-    "batches",
-    "batch_size",
-    "local_steps",
-    "local_epochs",
-    "total_accounting",
-)
-_OF_ONE_GROUP = (
-    "attributes",
-    "private_attribute",
-    "private_category",
-    "clipping=attribute_records",
-    "mechanism=fedsva",
-    "mechanism=fedsdp",
-)
 
 
 def settings(
@@ -78,7 +61,7 @@ def settings(
     if values.dataset == "store":
         raise ValueError(f"goal {goal} is for tables and images in memory, got store")
     values.set_default("mechanism", _PROMISE["mechanism"])
-    for setting in _OF_ONE_GROUP:
+    for setting in _OWN["of_one_group"]:
         name, _, value = setting.partition("=")
         if values[name].value == value if value else values[name].present:
             raise ValueError(
@@ -94,7 +77,7 @@ def settings(
         data = sources.load(config.dataset, config.data_dir, config)
     sizes = training_sizes(data, config.num_clients or 1, True)
     values.set_default("colluders", default_colluders(len(sizes)))
-    typed = any(values[name].present for name in _OF_STEPS)
+    typed = any(values[name].present for name in _OWN["of_steps"])
     if has_whole_steps(data, sizes) and not typed:
         values.set_default("noise_sampler", "discrete")
     config = command.unresolved(values)

@@ -26,7 +26,7 @@ def print_rows(
 ) -> None:
     """Prints `filled_rows`, and writes the records to table.csv of the folder."""
     print(text_table.render(filled_rows(template, records, **values)))
-    text = messages.filled("table.csv", records=records)
+    text = messages.filled("table.csv", rows=records)
     replace_file(folder / "table.csv", text.encode())
 
 
@@ -35,11 +35,8 @@ def sweep_tables(folder: str | Path) -> None:
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
     table = tables.shown_cells(rows, sweep.config)
-    records = [row.record for row in rows]
     texts = {
-        kind: messages.filled(
-            f"table.{kind}", sweep=sweep, rows=rows, table=table, records=records
-        )
+        kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows, table=table)
         for kind in ("csv", "md", "tex", "txt")
     }
     print(texts.pop("txt"))

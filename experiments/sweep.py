@@ -67,9 +67,6 @@ def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
         flag_values.refuse_flags(values, ("total_epsilon", "solve"), why)
     elif values.solve == "noise" and values.total_epsilon is not None:
         totals = (values.total_epsilon,)
-    if totals:
-        why = "the noise is solved for the ε of the whole run"
-        flag_values.refuse_flags(values, ("epsilons",), why)
     return totals
 
 

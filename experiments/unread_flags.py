@@ -1,9 +1,8 @@
 """Flags that nothing reads are refused or noted, so that no number is ignored silently.
 
 A flag that would be taken for a promise is refused: ε and relation of a mechanism with
-noise that does not follow them. Where other mechanisms of a sweep read it, it is noted,
-and so are other flags that no mechanism reads, so that a script can loop over
-mechanisms with the same flags.
+noise that does not follow them. Flags that only another mechanism reads are noted once,
+so that a script can loop over mechanisms with the same flags.
 """
 
 import dataclasses
@@ -43,25 +42,22 @@ def refuse(
         names both.
     """
     if config.solve == "noise":
-        solved = {mechanisms.about(name).noise_setting for name in names} & {*values}
+        solved = {"epsilons", *(mechanisms.about(n).noise_setting for n in names)}
         why = "--solve=noise finds the noise for total_epsilon, the ε of the whole run"
-        refuse_flags(values, solved, why)
-    ignored: dict[str, list[str]] = {}
-    unread = {name: mechanisms.unread_settings(name) for name in names}
-    for setting in sorted(frozenset.union(*unread.values())):
+        refuse_flags(values, solved & {*values}, why)
+    ignored = []
+    readers = f"mechanism{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
+    for setting in sorted(unread):
         flag = setting if setting in values else f"{setting}s"  # a sweep's --epsilons
         if flag not in values or not values[flag].present:
             continue
-        without = [name for name in names if setting in unread[name]]
-        by = f"not read by mechanism{'s' * (len(without) > 1)} {', '.join(without)}"
-        if setting in _PROMISES and {*without} != {"none"}:
-            if without == [*names]:
-                raise ValueError(f"--{flag} is {by}; remove it{_PROMISES[setting]}")
-        elif without != [*names]:
-            continue
-        ignored.setdefault(by, []).append(f"--{flag}")
-    for by, listed in ignored.items():
-        print(f"note: {', '.join(listed)}: {by}", file=sys.stderr)
+        if setting in _PROMISES and set(names) != {"none"}:
+            hint = _PROMISES[setting]
+            raise ValueError(f"--{flag} is not read by {readers}; remove it{hint}")
+        ignored.append(f"--{flag}")
+    if ignored:
+        print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
     for field in dataclasses.fields(config):
         if field.name not in values or not values[field.name].present:
             continue

@@ -28,22 +28,13 @@ def live(
       filters: by every task whose result may hold a model.
       parameters: of the model.
     """
-    components = [
-        (task, component)
-        for task, chain in filters.items()
-        for component in ask_all(chain, _KNOWN["classes"])
-    ]
-    if lines := unknown(component for _, component in components):
-        raise ValueError("; ".join(lines))
-    return _noises(
-        [
-            ({task}, component.source, component.values)
-            for task, component in components
-        ],
-        {*filters},
-        "a job",
-        parameters,
-    )
+    chains = []
+    for task, chain in filters.items():
+        components = ask_all(chain, _KNOWN["classes"])
+        if lines := unknown(components):
+            raise ValueError("; ".join(lines))
+        chains += [({task}, item.source, item.values) for item in components]
+    return _noises(chains, {*filters}, "a job", parameters)
 
 
 def read(path: pathlib.Path, parameters: int | None = None) -> list[Noise]:

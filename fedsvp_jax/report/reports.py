@@ -153,7 +153,7 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
         Path(sweep_dir) / "report.html",
         "sweep.html",
         plots=curves(sweep),
-        data={"tables": {"table": tables.columns([row.record for row in rows])}},
+        data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
         sweep=sweep,

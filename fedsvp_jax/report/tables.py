@@ -18,7 +18,7 @@ import dataclasses
 import itertools
 import operator
 import statistics
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
@@ -185,7 +185,9 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
             reference = rows[0].accuracy
             below = reference and 100 * (reference - mean) / reference
         last = [run[-1] for run in runs]
-        status = _status(last)
+        # By method: nominal where that of any seed is.
+        words = [item for row in last for item in (row.get("status") or {}).items()]
+        status = dict(sorted(words, key=operator.itemgetter(1), reverse=True))
         noise, step_noise = (
             mean_std([value for run in runs for value in present(run, name)])[0]
             for name in ("noise_l2", "step_noise_std_mean")
@@ -244,22 +246,16 @@ def _spent(last: Rows) -> dict[str, float | None]:
     return result
 
 
-def _status(last: Rows) -> dict[str, str]:
-    """The status by method: nominal where that of any seed is."""
-    words = [item for row in last for item in (row.get("status") or {}).items()]
-    return dict(sorted(words, key=lambda item: item[1], reverse=True))
-
-
 def _words(last: Rows, name: str) -> str | None:
     """A field's text. All seeds have the same, since they share the settings."""
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
 
-def columns(records: Sequence[Record]) -> dict[str, list[Any]]:
-    """The records by column: one for each item of a dict, and none for a list."""
-    rows = [dict(_flat(record)) for record in records]
-    names = dict.fromkeys(itertools.chain(*rows))
-    return {name: [row.get(name) for row in rows] for name in names}
+def columns(rows: Iterable[SummaryRow | Record]) -> dict[str, list[Any]]:
+    """The rows by column: one for each item of a dict, and none for a list."""
+    records = [dict(_flat(getattr(row, "record", row))) for row in rows]
+    names = dict.fromkeys(itertools.chain(*records))
+    return {name: [record.get(name) for record in records] for name in names}
 
 
 def _flat(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:

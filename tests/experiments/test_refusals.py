@@ -194,16 +194,6 @@ def test_a_sweep_takes_a_flag_that_one_mechanism_reads(tmp_path: pathlib.Path) -
         assert "num_devices" in command(*line.split()).stderr
 
 
-def test_a_sweep_says_which_mechanism_does_not_read_a_promise(
-    tmp_path: pathlib.Path,
-) -> None:
-    names = "--mechanisms=none,gaussian,dp_fedavg --clipping=update_clip"
-    line = f"{SWEEP} {names} --relation=replace_one --output_dir={tmp_path}/a"
-    ended = command(*line.split(), "--num_devices=99")
-    note = "note: --relation: not read by mechanisms none, dp_fedavg\n"
-    assert note in ended.stderr, ended
-
-
 @pytest.mark.parametrize(
     ("mechanism", "flags"),
     [

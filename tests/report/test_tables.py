@@ -177,7 +177,7 @@ def test_the_private_attribute_has_columns_where_it_was_measured() -> None:
     (summary,) = tables.summarize(rows)
     assert summary.scores["private"] == pytest.approx((0.6, 0.02**0.5))
     assert summary.scores["worst_tenth"] == (None, None)
-    assert tables.columns([summary.record])["private_mean"] == [pytest.approx(0.6)]
+    assert tables.columns([summary])["private_mean"] == [pytest.approx(0.6)]
 
 
 def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None:
