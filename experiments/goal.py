@@ -205,16 +205,10 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     by_client = data.schema is not None and data.schema.unit == "client"
     if data.train_writers is None and config.num_clients is None:
         config = dataclasses.replace(config, num_clients=1)
-    single: Record = {
-        "cohort_size": 1,
-        "num_hbc_clients": 0,
-        "partition": config.partition,
-        "noise_trust": "nobody",
-        "train_fraction": 1.0,
-    }
+    partition, trust = config.partition, config.noise_trust
     if data.train_writers is None:
-        single["partition"] = config.partition or "iid"
-    trust, config = config.noise_trust, dataclasses.replace(config, **single)
+        partition = partition or "iid"
+    config = dataclasses.replace(config, **_OWN["single"], partition=partition)
     config = resolve(config, dataset=data)
     clients = config.num_clients
     sizes = training_sizes(data, clients, config.partition == "by_writer")

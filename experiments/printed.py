@@ -26,8 +26,8 @@ def print_rows(
 ) -> None:
     """Prints `filled_rows`, and writes the records to table.csv of the folder."""
     print(text_table.render(filled_rows(template, records, **values)))
-    text = messages.filled("table.csv", rows=records)
-    replace_file(folder / "table.csv", text.encode())
+    csv = messages.filled("table.csv", rows=records).encode()
+    replace_file(folder / "table.csv", csv)
 
 
 def sweep_tables(folder: str | Path) -> None:

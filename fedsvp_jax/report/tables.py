@@ -15,10 +15,10 @@ either; here it is the sample's (S − 1).
 """
 
 import dataclasses
-import itertools
 import operator
 import statistics
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
@@ -239,11 +239,11 @@ def present(rows: Sequence[Record], name: str) -> list[float]:
 def _spent(last: Rows) -> dict[str, float | None]:
     """The largest ε over seeds by method, since a guarantee is for the worst case."""
     spent = [row.get("epsilon_spent") or {} for row in last]
-    result: dict[str, float | None] = {}
-    for method in dict.fromkeys(name for of_seed in spent for name in of_seed):
-        finite = present(spent, method)
-        result[method] = max(finite) if len(finite) == len(spent) else None
-    return result
+    finite = {name: present(spent, name) for name in dict.fromkeys(chain(*spent))}
+    return {
+        name: max(values) if len(values) == len(spent) else None
+        for name, values in finite.items()
+    }
 
 
 def _words(last: Rows, name: str) -> str | None:
@@ -254,7 +254,7 @@ def _words(last: Rows, name: str) -> str | None:
 def columns(rows: Iterable[SummaryRow | Record]) -> dict[str, list[Any]]:
     """The rows by column: one for each item of a dict, and none for a list."""
     records = [dict(_flat(getattr(row, "record", row))) for row in rows]
-    names = dict.fromkeys(itertools.chain(*records))
+    names = dict.fromkeys(chain(*records))
     return {name: [record.get(name) for record in records] for name in names}
 
 
