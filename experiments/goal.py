@@ -77,8 +77,9 @@ def settings(
         data = sources.load(config.dataset, config.data_dir, config)
     sizes = training_sizes(data, config.num_clients or 1, True)
     values.set_default("colluders", default_colluders(len(sizes)))
-    typed = any(values[name].present for name in _OWN["of_steps"])
-    if has_whole_steps(data, sizes) and not typed:
+    if has_whole_steps(data, sizes) and not any(
+        values[name].present for name in _OWN["of_steps"]
+    ):
         values.set_default("noise_sampler", "discrete")
     config = command.unresolved(values)
     if goal == "proved" and data.from_records:

@@ -42,9 +42,8 @@ def refuse(
         names both.
     """
     if config.solve == "noise":
-        solved = {"epsilons", *(mechanisms.about(n).noise_setting for n in names)}
         why = "--solve=noise finds the noise for total_epsilon, the ε of the whole run"
-        refuse_flags(values, solved & {*values}, why)
+        refuse_flags(values, {"epsilon", "epsilons"} & {*values}, why)
     ignored = []
     readers = f"mechanism{'s' if len(names) > 1 else ''} {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
@@ -59,9 +58,8 @@ def refuse(
     if ignored:
         print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
     for field in dataclasses.fields(config):
-        if field.name not in values or not values[field.name].present:
-            continue
-        if missing := missing_need(field, vars(config)):
+        is_typed = field.name in values and values[field.name].present
+        if is_typed and (missing := missing_need(field, vars(config))):
             other, needed = missing
             choices = [f"--{other}={str(value).lower()}" for value in needed]
             with_what = "with " + " or ".join(choices or [f"--{other}"])

@@ -8,8 +8,8 @@ load or send anything even where a browser is online.
 import base64
 import dataclasses
 import functools
-import gzip
 import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -103,14 +103,14 @@ def write(
 
 
 def plotly_script() -> str:
-    """plotly.js, from the Python package that carries it, by gzip in base64.
+    """plotly.js, from the Python package that carries it, by zlib in base64.
 
     Raises:
       ImportError: plotly is not installed.
     """
     with extras.needed("report", "a report page"):
         from plotly.offline import get_plotlyjs
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+    return base64.b64encode(zlib.compress(get_plotlyjs().encode())).decode()
 
 
 def _rounded(value: Any) -> Any:
