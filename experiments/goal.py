@@ -206,9 +206,8 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     by_client = data.schema is not None and data.schema.unit == "client"
     if data.train_writers is None and config.num_clients is None:
         config = dataclasses.replace(config, num_clients=1)
-    partition, trust = config.partition, config.noise_trust
-    if data.train_writers is None:
-        partition = partition or "iid"
+    trust = config.noise_trust
+    partition = config.partition or ("iid" if data.train_writers is None else None)
     config = dataclasses.replace(config, **_OWN["single"], partition=partition)
     config = resolve(config, dataset=data)
     clients = config.num_clients

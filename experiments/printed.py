@@ -26,8 +26,9 @@ def print_rows(
 ) -> None:
     """Prints `filled_rows`, and writes the records to table.csv of the folder."""
     print(text_table.render(filled_rows(template, records, **values)))
-    csv = messages.filled("table.csv", rows=records).encode()
-    replace_file(folder / "table.csv", csv)
+    replace_file(
+        folder / "table.csv", messages.filled("table.csv", rows=records).encode()
+    )
 
 
 def sweep_tables(folder: str | Path) -> None:

@@ -17,13 +17,7 @@ from fedsvp_jax.core.settings import missing_need
 
 from .flag_values import refuse_flags
 
-# What is taken for a promise, and what else its refusal says.
-_PROMISES = {
-    "epsilon": " (total_epsilon is the ε of the whole run)",
-    "calibration": "",
-    "relation": " (it has one of its own, which its claims name)",
-    "noise_trust": "",
-}
+_PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 
 
 def refuse(
@@ -52,8 +46,10 @@ def refuse(
         if flag not in values or not values[flag].present:
             continue
         if setting in _PROMISES and set(names) != {"none"}:
-            hint = _PROMISES[setting]
-            raise ValueError(f"--{flag} is not read by {readers}; remove it{hint}")
+            raise ValueError(
+                f"--{flag} is not read by {readers}; remove it (total_epsilon is the ε "
+                "of the whole run, and every claim names its own relation)"
+            )
         ignored.append(f"--{flag}")
     if ignored:
         print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)

@@ -15,14 +15,13 @@ import sys
 
 from absl import flags
 
-from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 
 from .. import command, config_file, flag_values, provenance
 from . import SETTINGS, audit, gradient_inversion, membership, reconstruction
-from .work import finished_or_made
 
 ATTACKS = {
     "acgan": reconstruction,
@@ -55,12 +54,19 @@ def main(_: list[str]) -> None:
     chosen = {name: values[name].value for name in names}
     folder = RunFolder(values.output_dir)
     folder.start(environment() | chosen | work.settings, resume=values.resume)
-    finished = {
-        name: finished_or_made(folder, name, make)
-        for name, make in progress_bar(
-            work.pieces.items(), total=len(work.pieces), unit="piece"
-        )
-    }
+    pieces = folder.path / "pieces"
+    pieces.mkdir(exist_ok=True)
+    finished = {}
+    for name, make in progress_bar(
+        work.pieces.items(), total=len(work.pieces), unit="piece"
+    ):
+        file = pieces / f"{name}.json"
+        if not file.exists():
+            write_json(file, make())
+        try:
+            finished[name] = read_json(file)
+        except ValueError as error:
+            raise ValueError(f"{error}: remove it and run with --resume") from None
     results = work.finish(finished, folder.path)
     print("\n" + str(module.__doc__).split("\n\n")[1])  # what its adversary sees
     write_json(

@@ -77,8 +77,7 @@ def _noises(
     only = f"no task but {', '.join(sorted(executed))} sends a model"
     for tasks, name, args in chains:
         noise = _filter(name, args, file, parameters)
-        bare = executed - (tasks - {"*"})  # FLARE asks "*" of no task
-        if bare:
+        if bare := executed - (tasks - {"*"}):  # FLARE asks "*" of no task
             text = f"the task {min(bare)} sends its result without this filter"
             noise = nothing(noise.source, text)._replace(stated=noise.stated)
         noises.append(noise._replace(assumptions=(*noise.assumptions, only)))

@@ -192,25 +192,26 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
             mean_std([value for run in runs for value in present(run, name)])[0]
             for name in ("noise_l2", "step_noise_std_mean")
         )
-        row = SummaryRow(
-            **group._asdict(),
-            num_seeds=len(runs),
-            num_rounds=min(map(len, runs)),
-            best_by=scores[0]["best_by"],
-            scores=spreads,
-            last5_below_fedavg=below,
-            noise_l2=noise,
-            step_noise_std=step_noise,
-            epsilon_spent=_spent(last),
-            delta_spent=max(present(last, "delta_spent"), default=None),
-            target_delta=max(present(last, "target_delta"), default=None),
-            status=status,
-            adversary=_words(last, "adversary"),
-            relation=_words(last, "relation"),
-            assumption=SEED if status and not last[0].get("secret_noise") else None,
-            runs=runs,
+        rows.append(
+            SummaryRow(
+                **group._asdict(),
+                num_seeds=len(runs),
+                num_rounds=min(map(len, runs)),
+                best_by=scores[0]["best_by"],
+                scores=spreads,
+                last5_below_fedavg=below,
+                noise_l2=noise,
+                step_noise_std=step_noise,
+                epsilon_spent=_spent(last),
+                delta_spent=max(present(last, "delta_spent"), default=None),
+                target_delta=max(present(last, "target_delta"), default=None),
+                status=status,
+                adversary=_words(last, "adversary"),
+                relation=_words(last, "relation"),
+                assumption=SEED if status and not last[0].get("secret_noise") else None,
+                runs=runs,
+            )
         )
-        rows.append(row)
     return rows
 
 
@@ -253,7 +254,9 @@ def _words(last: Rows, name: str) -> str | None:
 
 def columns(rows: Iterable[SummaryRow | Record]) -> dict[str, list[Any]]:
     """The rows by column: one for each item of a dict, and none for a list."""
-    records = [dict(_flat(getattr(row, "record", row))) for row in rows]
+    records = [
+        dict(_flat(row if isinstance(row, dict) else row.record)) for row in rows
+    ]
     names = dict.fromkeys(chain(*records))
     return {name: [record.get(name) for record in records] for name in names}
 

@@ -91,7 +91,7 @@ REFUSED = {
 UNREAD = {
     f"{TRAIN} --mechanism=dp_fedavg": {
         "--relation=add_remove": "--relation is not read by mechanism dp_fedavg; remove"
-        " it (it has one of its own, which its claims name)",
+        " it (total_epsilon is the ε of the whole run, and every claim names its own",
         "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg; remove it",
         "--count_noise_std=3": "is only read with --adaptive_clip=true; remove",
     },
