@@ -64,7 +64,7 @@ def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
         why = "total_epsilons say ε of the whole run, for which the noise is solved"
         flag_values.refuse_flags(values, ("total_epsilon", "solve"), why)
         return flag_values.numbers("total_epsilons", values.total_epsilons)
-    if values.solve == "noise" and values.total_epsilon is not None:
+    if values.solve == "noise" and values.total_epsilon:
         return (values.total_epsilon,)
     return ()
 

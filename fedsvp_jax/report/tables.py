@@ -233,8 +233,7 @@ def wilson(share: float, rows: int) -> tuple[float, float]:
 
 def present(rows: Sequence[Record], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
-    numbers = (read.number(row.get(name)) for row in rows)
-    return [value for value in numbers if value is not None]
+    return [value for row in rows if (value := read.number(row.get(name))) is not None]
 
 
 def _spent(last: Rows) -> dict[str, float | None]:
