@@ -67,9 +67,9 @@ def settings(
             raise ValueError(
                 f"goal {goal} hides every row, and --{setting} speaks of one group of "
                 "them: leave it or --goal out; where it is public who belongs to the "
-                "group, --mechanism=gaussian --clipping=attribute_records --solve=noise "
-                "in the place of --goal hides that group alone: compare it with "
-                "leaving the group out (docs/useful_model.md)"
+                "group, --mechanism=gaussian --clipping=attribute_records "
+                "--solve=noise in the place of --goal hides that group alone: compare "
+                "it with leaving the group out (docs/useful_model.md)"
             )
     config = command.unresolved(values)
     if data is None:
