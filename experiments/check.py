@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
     for noise in noises:
         rounds = values.rounds or noise.rounds
         stated = [noise.stated] if noise.stated else []
-        delta = values.delta or (stated[0].delta if stated else 0) or 1e-5
+        delta = values.delta or getattr(noise.stated, "delta", 0) or 1e-5
         if values.epsilon is not None:
             stated.append(check.Stated(values.epsilon, delta, "run"))
         if size := values.population_size:

@@ -51,6 +51,11 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     config, mechanism = program.configs[0], program.mechanism
     examples = int(np.median(program.data.num_train[0]))
     plan = SpendingPlan(program.accounts[0])
+    shapes, _ = program.model.shapes(program.data.example)
+    counts = program.data.counts
+    sizes = counts.coalition_sizes if mechanism.needs_contribution else {}
+    partial = sizes.keys() - {2 ** len(counts.attributes.names) - 1}
+    random = program.plan.estimation.num_drawn if sizes else 0
     return messages.filled(
         "dry_run.txt",
         program=program,
@@ -63,7 +68,8 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
         spent=None if mechanism.basis.relation == "none" else _spent(program, plan),
         plan=plan,
-        price=_price(program),
+        parameters=num_parameters(shapes),
+        trainings=1 + len(partial) + random,  # of a client in a round
         limit=LIMIT,
     )
 
@@ -81,19 +87,6 @@ def _spent(program: Program, plan: SpendingPlan) -> Record:
         for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)
     ]
     return {"meaning": meaning(planned[-1]), "rows": rows}
-
-
-def _price(program: Program) -> Record:
-    """What a round computes and sends: parameters, and trainings of each client."""
-    data = program.data
-    shapes, _ = program.model.shapes(data.example)
-    sizes = data.counts.coalition_sizes if program.mechanism.needs_contribution else {}
-    partial = sizes.keys() - {2 ** len(data.counts.attributes.names) - 1}
-    random = program.plan.estimation.num_drawn if sizes else 0
-    return {
-        "parameters": num_parameters(shapes),
-        "trainings": 1 + len(partial) + random,
-    }
 
 
 def measured(program: Program, placement: Placement) -> list[float]:

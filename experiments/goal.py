@@ -34,16 +34,6 @@ _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
 _ROWS = routes.ROWS | _OWN["rows"]
-_OF_STEPS = (
-    "mechanism",
-    "clipping",
-    "batches",
-    "batch_size",
-    "local_steps",
-    "local_epochs",
-    "total_accounting",
-)
-_OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
 def settings(
@@ -64,27 +54,31 @@ def settings(
     from fedsvp_jax.data import sources
 
     if values.total_epsilon is None:
-        raise ValueError(f"goal {goal} needs total_epsilon, the promise of the run")
+        raise ValueError(
+            f"goal {goal} needs total_epsilon, the ε of the whole run (epsilon is that "
+            "of one upload, and is solved for)"
+        )
     if values.dataset == "store":
         raise ValueError(f"goal {goal} is for tables and images in memory, got store")
-    of_group = [name for name in _OF_ONE_GROUP if values[name].present]
-    if values["clipping"].value == "attribute_records":
-        of_group.append("clipping=attribute_records")
-    if of_group:
-        raise ValueError(
-            f"goal {goal} hides every row, and --{of_group[0]} speaks of one group of "
-            "them: leave it out; or, where it is public who belongs to the group, hide "
-            "that group alone by --mechanism=gaussian --clipping=attribute_records "
-            "--solve=noise in the place of --goal, and compare it with leaving the "
-            "group out (docs/useful_model.md)"
-        )
+    values.set_default("mechanism", _PROMISE["mechanism"])
+    for setting in _OWN["of_one_group"]:
+        name, _, value = setting.partition("=")
+        if values[name].value == value if value else values[name].present:
+            raise ValueError(
+                f"goal {goal} hides every row, and --{setting} speaks of one group of "
+                "them: leave it or --goal out; where it is public who belongs to the "
+                "group, --mechanism=gaussian --clipping=attribute_records "
+                "--solve=noise in the place of --goal hides that group alone: compare "
+                "it with leaving the group out (docs/useful_model.md)"
+            )
     config = command.unresolved(values)
     if data is None:
         data = sources.load(config.dataset, config.data_dir, config)
     sizes = training_sizes(data, config.num_clients or 1, True)
     values.set_default("colluders", default_colluders(len(sizes)))
-    typed = any(values[name].present for name in _OF_STEPS)
-    if has_whole_steps(data, sizes) and not typed:
+    if has_whole_steps(data, sizes) and not any(
+        values[name].present for name in _OWN["of_steps"]
+    ):
         values.set_default("noise_sampler", "discrete")
     config = command.unresolved(values)
     if goal == "proved" and data.from_records:
@@ -210,20 +204,12 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     """
     from fedsvp_jax.config import resolve
 
-    by_client = getattr(data.schema, "unit", None) == "client"
-    trust, config = (
-        config.noise_trust,
-        dataclasses.replace(
-            config,
-            cohort_size=1,
-            num_hbc_clients=0,
-            noise_trust="nobody",
-            train_fraction=1.0,
-        ),
-    )
-    if data.train_writers is None:
-        clients, partition = config.num_clients or 1, config.partition or "iid"
-        config = dataclasses.replace(config, num_clients=clients, partition=partition)
+    by_client = data.schema is not None and data.schema.unit == "client"
+    if data.train_writers is None and config.num_clients is None:
+        config = dataclasses.replace(config, num_clients=1)
+    trust = config.noise_trust
+    partition = config.partition or ("iid" if data.train_writers is None else None)
+    config = dataclasses.replace(config, **_OWN["single"], partition=partition)
     config = resolve(config, dataset=data)
     clients = config.num_clients
     sizes = training_sizes(data, clients, config.partition == "by_writer")

@@ -1,6 +1,6 @@
 """Prints and writes tables: of a sweep, and of records by a template."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,14 @@ def filled_rows(
     return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
 
 
-def print_rows(template: str, records: Iterable[Record], **values: Any) -> None:
-    """Prints `filled_rows`."""
+def print_rows(
+    template: str, records: Sequence[Record], folder: Path, **values: Any
+) -> None:
+    """Prints `filled_rows`, and writes the records to table.csv of the folder."""
     print(text_table.render(filled_rows(template, records, **values)))
+    replace_file(
+        folder / "table.csv", messages.filled("table.csv", rows=records).encode()
+    )
 
 
 def sweep_tables(folder: str | Path) -> None:

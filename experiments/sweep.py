@@ -60,17 +60,13 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
     """ε of the run to solve for; --total_epsilon with --solve=noise is one too."""
-    totals: tuple[float, ...] = ()
     if values.total_epsilons:
-        totals = flag_values.numbers("total_epsilons", values.total_epsilons)
         why = "total_epsilons say ε of the whole run, for which the noise is solved"
         flag_values.refuse_flags(values, ("total_epsilon", "solve"), why)
-    elif values.solve == "noise" and values.total_epsilon is not None:
-        totals = (values.total_epsilon,)
-    if totals:
-        why = "the noise is solved for the ε of the whole run"
-        flag_values.refuse_flags(values, ("epsilons",), why)
-    return totals
+        return flag_values.numbers("total_epsilons", values.total_epsilons)
+    if values.solve == "noise" and values.total_epsilon:
+        return (values.total_epsilon,)
+    return ()
 
 
 def main(_: list[str]) -> None:

@@ -79,7 +79,8 @@ def main(_: list[str]) -> None:
         command.default_settings(values, preset.flags)
         if values.solve == "noise" and values.total_epsilon is None:
             raise ValueError(
-                f"preset {values.preset} needs total_epsilon, the promise of the run"
+                f"preset {values.preset} needs total_epsilon, the ε of the whole run "
+                "(epsilon is that of one upload, and is solved for)"
             )
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)

@@ -15,6 +15,8 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.settings import missing_need
 
+from .flag_values import refuse_flags
+
 _PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 
 
@@ -29,9 +31,13 @@ def refuse(
       config: the settings, of one of them.
 
     Raises:
-      ValueError: a flag would be taken for a promise that no mechanism reads, or is
-        read only together with another setting's value; names both.
+      ValueError: a flag would be taken for a promise that no mechanism reads, is what
+        --solve=noise finds, or is read only together with another setting's value;
+        names both.
     """
+    if config.solve == "noise":
+        why = "--solve=noise finds the noise for total_epsilon, the ε of the whole run"
+        refuse_flags(values, {"epsilon", "epsilons"} & {*values}, why)
     ignored = []
     readers = f"mechanism{'s' if len(names) > 1 else ''} {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
@@ -40,14 +46,16 @@ def refuse(
         if flag not in values or not values[flag].present:
             continue
         if setting in _PROMISES and set(names) != {"none"}:
-            raise ValueError(f"--{flag} is not read by {readers}; remove it")
+            raise ValueError(
+                f"--{flag} is not read by {readers}; remove it (total_epsilon is the ε "
+                "of the whole run, and every claim names its own relation)"
+            )
         ignored.append(f"--{flag}")
     if ignored:
         print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
     for field in dataclasses.fields(config):
-        if field.name not in values or not values[field.name].present:
-            continue
-        if missing := missing_need(field, vars(config)):
+        is_typed = field.name in values and values[field.name].present
+        if is_typed and (missing := missing_need(field, vars(config))):
             other, needed = missing
             choices = [f"--{other}={str(value).lower()}" for value in needed]
             with_what = "with " + " or ".join(choices or [f"--{other}"])

@@ -7,21 +7,21 @@ The manual of each attack below says first what its adversary sees and knows.
   fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
 
 Written to --output_dir: config.json, pieces/ (one file per finished piece of the work,
-from which --resume continues), results.json, and the attack's pictures.
+from which --resume continues), results.json, table.csv (the printed table in numbers),
+and the attack's pictures.
 """
 
 import sys
 
 from absl import flags
 
-from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 
 from .. import command, config_file, flag_values, provenance
 from . import SETTINGS, audit, gradient_inversion, membership, reconstruction
-from .work import finished_or_made
 
 ATTACKS = {
     "acgan": reconstruction,
@@ -50,16 +50,24 @@ def main(_: list[str]) -> None:
     module = ATTACKS[values.attack]
     work = module.prepare(values, config)
     stamp = provenance.stamp(work.data, config.seed)  # before the code here can change
-    names = ("attack", "run", *settings["flags"])
-    chosen = {name: values[name].value for name in names}
+    chosen = {
+        name: values[name].value for name in ("attack", "run", *settings["flags"])
+    }
     folder = RunFolder(values.output_dir)
     folder.start(environment() | chosen | work.settings, resume=values.resume)
-    finished = {
-        name: finished_or_made(folder, name, make)
-        for name, make in progress_bar(
-            work.pieces.items(), total=len(work.pieces), unit="piece"
-        )
-    }
+    pieces = folder.path / "pieces"
+    pieces.mkdir(exist_ok=True)
+    finished, bar = {}, progress_bar(total=len(work.pieces), unit="piece")
+    for name, make in work.pieces.items():
+        file = pieces / f"{name}.json"
+        if not file.exists():
+            write_json(file, make())
+        try:
+            finished[name] = read_json(file)
+        except ValueError as error:
+            raise ValueError(f"{error}: remove it and run with --resume") from None
+        bar.update()
+    bar.close()
     results = work.finish(finished, folder.path)
     print("\n" + str(module.__doc__).split("\n\n")[1])  # what its adversary sees
     write_json(

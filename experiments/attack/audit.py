@@ -134,13 +134,14 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         prepared = audit_play.prepare(setting, case)
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 
-    def finish(rows_by_case: Record, _: pathlib.Path) -> Record:
+    def finish(rows_by_case: Record, folder: pathlib.Path) -> Record:
         by_seed = [
             with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
         rows = over_seeds(by_seed)
-        printed.print_rows("attack_audit.txt", rows, num_seeds=values.audit_seeds)
+        seeds_run = values.audit_seeds
+        printed.print_rows("attack_audit.txt", rows, folder, num_seeds=seeds_run)
         return {"trials": trials, "seeds": [*seeds], "rows": rows}
 
     return Work(

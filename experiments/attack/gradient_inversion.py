@@ -292,6 +292,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         printed.print_rows(
             "attack_gradient_inversion.txt",
             [*rows, {"guess": mean_image}],
+            folder,
             victims=len(images),
         )
         return {"mean_image_psnr": mean_image, "defences": rows}

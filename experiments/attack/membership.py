@@ -24,6 +24,8 @@ federations together. Both have a 95 % interval by a jackknife over the federati
 A piece of the work is the sweep of a mechanism. The picture is roc.svg.
 
 With --run=FOLDER nothing is trained: the loss threshold is tried on the model of a run.
+LiRA needs models with and without each example, which --config=FOLDER/config.json in
+the place of --run trains.
 Members are the training examples of the clients that uploaded, others the test
 examples. The interval of AUC is a jackknife's over examples, that of a TPR Clopper and
 Pearson's. A FPR that the others are too few for has no TPR.
@@ -248,7 +250,9 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         flag_values.refuse_flags(
             values,
             sorted(names - _PLACES),
-            "--run names the run, whose settings are taken",
+            "--run attacks the one model of a run as it is, by the loss threshold; "
+            "LiRA needs models with and without each example, which "
+            "--config=RUN/config.json in the place of --run trains",
         )
         settings = recorded_settings(config, data)
         pieces = {"run": partial(attack_run, values.run, config, data)}
@@ -256,7 +260,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     def finish(rows_by_piece: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in rows_by_piece.values() for row in rows]
         draw(folder / "roc.svg", rows)
-        printed.print_rows("attack_membership.txt", rows, run=values.run)
+        printed.print_rows("attack_membership.txt", rows, folder, run=values.run)
         return {"false_positive_rates": ROC_POINTS, "rows": rows}
 
     return Work(data, settings, pieces, finish)

@@ -116,6 +116,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
                 *rows.values(),
                 *({"mechanism": name} | row for name, row in references.items()),
             ],
+            folder,
             before=rows.get("none"),
         )
         return {

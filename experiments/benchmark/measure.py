@@ -107,9 +107,9 @@ def row(
 
 
 def _calls(rounds: int = 1) -> Placement:
-    """Calls of so many rounds; on a GPU, which runs them as one graph, of 20 at least."""
-    least = 20 if jax.default_backend() == "gpu" else 1
-    return Placement(rounds_per_call=max(least, rounds))
+    """Calls of so many rounds; on a GPU, where a call costs the host, of 20."""
+    on_gpu = jax.default_backend() == "gpu"
+    return Placement(rounds_per_call=20 if on_gpu else rounds)
 
 
 def measure_workload(workload: Workload, rounds: int) -> Record:

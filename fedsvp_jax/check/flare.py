@@ -28,22 +28,13 @@ def live(
       filters: by every task whose result may hold a model.
       parameters: of the model.
     """
-    components = [
-        (task, component)
-        for task, chain in filters.items()
-        for component in ask_all(chain, _KNOWN["classes"])
-    ]
-    if lines := unknown(component for _, component in components):
-        raise ValueError("; ".join(lines))
-    return _noises(
-        [
-            ({task}, component.source, component.values)
-            for task, component in components
-        ],
-        {*filters},
-        "a job",
-        parameters,
-    )
+    chains = []
+    for task, chain in filters.items():
+        components = ask_all(chain, _KNOWN["classes"])
+        if lines := unknown(components):
+            raise ValueError("; ".join(lines))
+        chains += [({task}, item.source, item.values) for item in components]
+    return _noises(chains, {*filters}, "a job", parameters)
 
 
 def read(path: pathlib.Path, parameters: int | None = None) -> list[Noise]:
@@ -86,8 +77,7 @@ def _noises(
     only = f"no task but {', '.join(sorted(executed))} sends a model"
     for tasks, name, args in chains:
         noise = _filter(name, args, file, parameters)
-        bare = executed - (tasks - {"*"})  # FLARE asks "*" of no task
-        if bare:
+        if bare := executed - (tasks - {"*"}):  # FLARE asks "*" of no task
             text = f"the task {min(bare)} sends its result without this filter"
             noise = nothing(noise.source, text)._replace(stated=noise.stated)
         noises.append(noise._replace(assumptions=(*noise.assumptions, only)))

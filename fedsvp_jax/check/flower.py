@@ -29,7 +29,8 @@ def live(
     Args:
       strategy: that the ServerApp starts; FedAvg and FedProx alone add no noise.
       mods: that the ClientApp was made with, in their order.
-      largest_weight: of a client in the average, in (0, 1].
+      largest_weight: of a client in the average, in (0, 1]. It counts as 1 where it is
+        None, or the average may be of fewer clients than the noise is made for.
     """
     clients = ask_all(mods, _KNOWN["mods"])
     names = [mod.name for mod in clients]
@@ -102,23 +103,18 @@ def _central(
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,
     )
-    flaws, stated, rounds = [], None, None
+    caveat, stated, rounds = [], None, None
     if accountant is not None:  # with which Flower refuses other numbers and weights
         rounds = accountant.num_releases or None
         spent = accountant.get_privacy_spent()
         stated = Stated(spent.epsilon, spent.delta, "run") if rounds else None
-    else:
-        fewest = inner.number("min_train_nodes", at_least=0)
-        if fewest < clients:
-            flaws.append(
-                f"{inner.name} averages as few as {fewest:g} clients, and the noise is "
-                f"made for {clients:g}: give it min_train_nodes={clients:g}"
-            )
-        if weight is None:
-            flaws.append(
-                "FedAvg weighs clients by their examples, and all are taken to weigh "
-                "the same: give largest_weight"
-            )
+    elif weight is None or inner.number("min_train_nodes", at_least=0) < clients:
+        share = 1.0
+        caveat = [
+            f"one client may be the whole average, since {inner.name} weighs by "
+            "examples and averages those that answer: less noise is enough with "
+            f"its min_train_nodes={clients:g} and largest_weight, which you state"
+        ]
     return Noise(
         source=server.source,
         text=text,
@@ -129,10 +125,10 @@ def _central(
         rounds=rounds,
         setting=Setting("noise_multiplier", share * clients),
         assumptions=(
+            *caveat,
             "the server is trusted: it sees every update",
             "every client that is asked answers, and takes part in every round; one "
             "that does not answer moves the average by as much as one that is replaced",
             *_KNOWN["assumptions"],
         ),
-        flaws=tuple(flaws),
     )

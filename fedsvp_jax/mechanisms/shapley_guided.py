@@ -110,8 +110,9 @@ def make_guided(
     """
     if config.calibration == "analytic":
         raise ValueError(
-            "calibration must be 'classical' for fedsva and fedsdp, got 'analytic': "
-            "the noise is the printed formula, and the ledger counts it exactly"
+            "calibration must be 'classical' for fedsva and fedsdp, whose noise is the "
+            "printed formula, got 'analytic': leave it out; for epsilon >= 1 add "
+            "allow_large_epsilon, or take mechanism gaussian in their place"
         )
     calibration.check_calibration(config, has_analytic=False)
     release, floor = config.contribution_release, config.settings.noise_floor

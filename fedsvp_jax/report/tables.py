@@ -15,10 +15,10 @@ either; here it is the sample's (S − 1).
 """
 
 import dataclasses
-import itertools
 import operator
 import statistics
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
@@ -100,6 +100,16 @@ class SummaryRow:
         """The mean over seeds of the last five rounds."""
         return self.scores["last5"][0]
 
+    @property
+    def record(self) -> Record:
+        """What table.csv has of it: of a score mean, std and half of the interval."""
+        names = ("mean", "std", "half_width")
+        scores = {
+            name: dict(zip(names, (*spread, self.half_width(name)), strict=True))
+            for name, spread in self.scores.items()
+        }
+        return vars(self) | {"scores": scores}
+
     def interval(self, score: str = "last5") -> tuple[float, float] | None:
         """Student's 95 % interval of a score over seeds, within [0, 1]."""
         mean, half = self.scores[score][0], self.half_width(score)
@@ -175,32 +185,33 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
             reference = rows[0].accuracy
             below = reference and 100 * (reference - mean) / reference
         last = [run[-1] for run in runs]
-        words = [item for run in last for item in (run.get("status") or {}).items()]
         # By method: nominal where that of any seed is.
+        words = [item for row in last for item in (row.get("status") or {}).items()]
         status = dict(sorted(words, key=operator.itemgetter(1), reverse=True))
         noise, step_noise = (
             mean_std([value for run in runs for value in present(run, name)])[0]
             for name in ("noise_l2", "step_noise_std_mean")
         )
-        row = SummaryRow(
-            **group._asdict(),
-            num_seeds=len(runs),
-            num_rounds=min(map(len, runs)),
-            best_by=scores[0]["best_by"],
-            scores=spreads,
-            last5_below_fedavg=below,
-            noise_l2=noise,
-            step_noise_std=step_noise,
-            epsilon_spent=_spent(last),
-            delta_spent=max(present(last, "delta_spent"), default=None),
-            target_delta=max(present(last, "target_delta"), default=None),
-            status=status,
-            adversary=_words(last, "adversary"),
-            relation=_words(last, "relation"),
-            assumption=SEED if status and not last[0].get("secret_noise") else None,
-            runs=runs,
+        rows.append(
+            SummaryRow(
+                **group._asdict(),
+                num_seeds=len(runs),
+                num_rounds=min(map(len, runs)),
+                best_by=scores[0]["best_by"],
+                scores=spreads,
+                last5_below_fedavg=below,
+                noise_l2=noise,
+                step_noise_std=step_noise,
+                epsilon_spent=_spent(last),
+                delta_spent=max(present(last, "delta_spent"), default=None),
+                target_delta=max(present(last, "target_delta"), default=None),
+                status=status,
+                adversary=_words(last, "adversary"),
+                relation=_words(last, "relation"),
+                assumption=SEED if status and not last[0].get("secret_noise") else None,
+                runs=runs,
+            )
         )
-        rows.append(row)
     return rows
 
 
@@ -222,18 +233,17 @@ def wilson(share: float, rows: int) -> tuple[float, float]:
 
 def present(rows: Sequence[Record], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
-    numbers = (read.number(row.get(name)) for row in rows)
-    return [value for value in numbers if value is not None]
+    return [value for row in rows if (value := read.number(row.get(name))) is not None]
 
 
 def _spent(last: Rows) -> dict[str, float | None]:
     """The largest ε over seeds by method, since a guarantee is for the worst case."""
     spent = [row.get("epsilon_spent") or {} for row in last]
-    result: dict[str, float | None] = {}
-    for method in dict.fromkeys(name for of_seed in spent for name in of_seed):
-        finite = present(spent, method)
-        result[method] = max(finite) if len(finite) == len(spent) else None
-    return result
+    finite = {name: present(spent, name) for name in dict.fromkeys(chain(*spent))}
+    return {
+        name: max(values) if len(values) == len(spent) else None
+        for name, values in finite.items()
+    }
 
 
 def _words(last: Rows, name: str) -> str | None:
@@ -241,24 +251,21 @@ def _words(last: Rows, name: str) -> str | None:
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
 
-def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
-    """The rows by column; scores have three, ε spent and status one for each method."""
-    records = [dict(_flat(row)) for row in rows]
-    names = dict.fromkeys(itertools.chain(*records))
+def columns(rows: Iterable[SummaryRow | Record]) -> dict[str, list[Any]]:
+    """The rows by column: one for each item of a dict, and none for a list."""
+    records = [
+        dict(_flat(row if isinstance(row, dict) else row.record)) for row in rows
+    ]
+    names = dict.fromkeys(chain(*records))
     return {name: [record.get(name) for record in records] for name in names}
 
 
-def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
-    for field, value in vars(row).items():
-        if field == "scores":
-            for name, (mean, std) in value.items():
-                yield f"{name}_mean", mean
-                yield f"{name}_std", std
-                yield f"{name}_half_width", row.half_width(name)
-        elif isinstance(value, dict):
-            yield from ((f"{field}_{method}", item) for method, item in value.items())
-        elif field != "runs":
-            yield field, value
+def _flat(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, "" if name == "scores" else f"{prefix}{name}_")
+        elif not isinstance(value, list):
+            yield prefix + name, value
 
 
 def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Table:

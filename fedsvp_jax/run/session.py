@@ -246,17 +246,19 @@ class Session:
             if sum(map(records.diverged, self._rows[cell])) == 1:
                 _log.warning("%s; going on (on_divergence=continue)", error)
             return
-        if (
-            (number % config.eval_every == 0 or number == config.num_rounds)
-            and row["test_loss"] is None
-            and not self._has_warned
-        ):
+        if not self._has_warned and self._has_no_loss(row):
             self._has_warned = True
             _log.warning(
                 "the test loss is not finite after round %d: such gradients count as 0 "
                 "and the model may learn nothing; look at the loss and the data",
                 number,
             )
+
+    def _has_no_loss(self, row: Record) -> bool:
+        """Whether the test loss of an evaluated round is not finite."""
+        config, number = self._config, row["round"]
+        evaluated = number % config.eval_every == 0 or number == config.num_rounds
+        return evaluated and row["test_loss"] is None
 
     def _save(self) -> None:
         """Saves the state, once the rows that it stands for were written."""
@@ -271,7 +273,12 @@ class Session:
                 **self._names[cell],
                 **records.score_summary(rows),
                 "diverged_in_round": next(
-                    (row["round"] for row in rows if records.diverged(row)), None
+                    (
+                        row["round"]
+                        for row in rows
+                        if records.diverged(row) or self._has_no_loss(row)
+                    ),
+                    None,
                 ),
                 "params_sha256": params_sha256(cell_of(params, cell)),
                 "num_parameters": num_parameters(cell_of(params, cell)),

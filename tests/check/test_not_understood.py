@@ -262,20 +262,31 @@ def test_a_started_step_is_counted() -> None:
 
 
 @pytest.mark.hole
-def test_an_average_of_fewer_clients_than_the_noise_is_for_is_nominal() -> None:
+def test_one_client_counts_as_the_average_unless_number_and_weight_are_stated() -> None:
     """Two clients of which one is replaced move the average by 2C/2, and σ was C/10.
 
     FedAvg counts who is connected before it waits for `min_available_nodes`.
     """
     stated = check.Stated(99.0, 1e-5, "run")
-    for fewest, said in ((2, True), (9, True), (10, False), (40, False)):
-        (noise,) = check.flower.live(
-            strategy(min_train_nodes=fewest), largest_weight=0.1
-        )
-        flaw = f"FedAvg averages as few as {fewest} clients, and the noise is made"
-        assert (flaw in "".join(noise.flaws)) == said
-        assert check.verdict(noise, stated, 1).reached != said
-        assert not any("10 clients" in line for line in noise.assumptions)
+    for fewest, weight, share in (
+        (2, 0.1, 1.0),
+        (9, 0.1, 1.0),
+        (10, None, 1.0),
+        (10, 0.1, 0.1),
+        (40, 0.1, 0.1),
+    ):
+        server = strategy(min_train_nodes=fewest)
+        (noise,) = check.flower.live(server, largest_weight=weight)
+        assert noise.multiplier == pytest.approx(0.1 / share) and not noise.flaws
+        assert ("may be the whole average" in noise.assumptions[0]) == (share == 1)
+        verdict = check.verdict(noise, stated, 1)
+        assert verdict.status == "proved" and verdict.reached == (share < 1)
+        if share == 1:  # the change that `check` names makes it true
+            assert verdict.least_change is not None
+            least = verdict.least_change.least_value
+            server = strategy(min_train_nodes=fewest, noise_multiplier=least)
+            (noise,) = check.flower.live(server, largest_weight=weight)
+            assert check.verdict(noise, stated, 1).reached
     # With its accountant Flower averages no other number.
     accountant = SimpleNamespace(
         num_releases=3,
@@ -508,7 +519,6 @@ NOMINAL = {
     "an unknown mod": lambda: check.flower.live(
         of(STRATEGY + "fedavg.FedAvg"), [of("mine.Mod"), of(LOCAL_MOD, **LOCAL)]
     ),
-    "no largest_weight": lambda: check.flower.live(strategy(noise_multiplier=99.0)),
     "opacus, planned": lambda: training([]),
 }
 

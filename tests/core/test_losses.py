@@ -145,22 +145,27 @@ def test_a_loss_that_is_never_finite_is_told_once_and_stands_in_no_file(
     def no_number(output: Array, target: Array) -> Array:
         return jnp.nan * squared_error(output, target)
 
-    run.train(
+    summary = run.train(
         settings(eval_every=2),
         tmp_path,
         dataset=table(),
         model=LINEAR,
         loss=no_number,
     )
+    assert summary["diverged_in_round"] == 2
     (warning,) = caplog.messages
     assert "test loss is not finite after round 2: such gradients" in warning
     for file in tmp_path.glob("*.json*"):
         assert "not finite" not in file.read_text()
     caplog.clear()
-    run.train(
-        settings(), tmp_path / "b", dataset=table(), model=LINEAR, loss=squared_error
+    summary = run.train(
+        settings(eval_every=2),
+        tmp_path / "b",
+        dataset=table(),
+        model=LINEAR,
+        loss=squared_error,
     )
-    assert not caplog.messages
+    assert not caplog.messages and summary["diverged_in_round"] is None
 
 
 @pytest.mark.usefixtures("quick_training")

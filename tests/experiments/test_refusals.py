@@ -33,7 +33,9 @@ REFUSED = {
         "--dataset=store --data_dir=docs": "docs/store.json: No such file",
         "--num_devices=99": "num_devices times sweep_devices must be at most ",
         "--num_devices=0": "num_devices",
-        "--preset=proved_mnist": "preset proved_mnist needs total_epsilon",
+        "--preset=proved_mnist --epsilon=2": "(epsilon is that of one upload",
+        "--mechanism=dp_fedavg --epsilon=2": "remove it (total_epsilon is the ε of",
+        "--total_epsilon=2 --solve=noise --epsilon=1": "epsilon must be left out: --s",
         "--preset=proved": "--preset=proved: value should be one of <fedadam|fedavg|",
         "epsilon=1": "epsilon=1",
     },
@@ -88,7 +90,8 @@ REFUSED = {
 # A flag that the chosen mechanism, or another setting, leaves unread.
 UNREAD = {
     f"{TRAIN} --mechanism=dp_fedavg": {
-        "--relation=add_remove": "--relation is not read by mechanism dp_fedavg;",
+        "--relation=add_remove": "--relation is not read by mechanism dp_fedavg; remove"
+        " it (total_epsilon is the ε of the whole run, and every claim names its own",
         "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg; remove it",
         "--count_noise_std=3": "is only read with --adaptive_clip=true; remove",
     },

@@ -87,9 +87,13 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     lines = schema.read_text().split("\n")
     assert {one for one in lines if one.startswith("from_")} == {"from_data = false"}
     group = ("--attributes=column:kind", "--private_category=a")
-    assert_sentence(
-        command(*train, "--goal=proved", *group), "hides every row, and --a"
-    )
+    for options, setting in (
+        (group, "attributes"),
+        (("--mechanism=fedsva",), "mechanism=fedsva"),
+        (("--clipping=attribute_records",), "clipping=attribute_records"),
+    ):
+        refused = command(*train, "--goal=proved", *options)
+        assert_sentence(refused, f"hides every row, and --{setting} speaks of one")
     done = succeeds(*train, "--goal=proved")
     printed = " ".join(done.stdout.split())  # whose lines end at 98 characters
     assert "Against the server, which sees every upload: ε = " in printed

@@ -10,7 +10,7 @@ LOCAL = (
     "mod = LocalDpMod({})\napp = ClientApp(mods=[mod])\n"
 )
 CENTRAL = (
-    "s = DifferentialPrivacy{}SideFixedClipping(FedAvg(), {})\n"
+    "s = DifferentialPrivacy{}SideFixedClipping(FedAvg(min_train_nodes=20), {})\n"
     "app = ClientApp(mods=[fixedclipping_mod])\n"
 )
 FLARE = '{{"task_result_filters": [{{"tasks": ["train"], "filters": [{}]}}]}}'
@@ -95,7 +95,7 @@ PROGRAMS = {
     "fixed": _SERVER(
         CENTRAL.format("Server", "1.5, 0.4, num_sampled_clients=20"),
         1.5 * 0.4 / 20,
-        1.5,
+        1.5 / 20,
     ),
     "fixed, weights": _SERVER(
         CENTRAL.format("Client", "1.5, 0.4, 20"),

@@ -94,3 +94,14 @@ def test_the_analytic_multiplier_of_a_huge_epsilon_keeps_it(epsilon: float) -> N
     z = float(calibration.analytic_multiplier(epsilon, 1e-5))
     spent = composed_epsilon("gdp", z**-2, 1e-5)
     assert spent == pytest.approx(epsilon, rel=1e-5) and spent <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
+def test_what_the_refusal_of_the_analytic_calibration_advises_is_accepted(name: str):
+    refused = published(epsilon=2.0, calibration="analytic")
+    with pytest.raises(
+        ValueError, match="leave it out; for epsilon >= 1 add allow_large_epsilon, or"
+    ):
+        mechanisms.make_mechanism(name, refused)
+    advised = published(epsilon=2.0, allow_large_epsilon=True)
+    assert mechanisms.make_mechanism(name, advised).least_multiplier > 0

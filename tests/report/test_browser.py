@@ -26,6 +26,7 @@ def play(page: Path, script: str, tmp_path: Path) -> Any:
     reader = f"""<script>(async () => {{
       const wait = (ms) => new Promise((done) => setTimeout(done, ms));
       const why = () => document.getElementById("why").textContent;
+      await window.STARTED; // undefined of a page without plots
       await wait(500);
       let seen;
       try {{ seen = await (async () => {{ {script} }})(); }}

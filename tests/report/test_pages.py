@@ -38,6 +38,7 @@ def test_a_page_is_one_file_that_fetches_nothing(
         report.write_sweep_report(sweep_dir),
         sweep_dir / "epsilon.html",
     ):
+        assert path.stat().st_size < 2.2e6  # plotly.js alone is 4.8 MB
         outline = Outline(path.read_text())
         assert all("src" not in attributes for _, attributes in outline.tags)
         assert not [tag for tag, _ in outline.tags if tag in ("link", "iframe", "base")]
@@ -65,7 +66,7 @@ def test_strings_from_flags_and_files_stay_strings(
     change(folder / "summary.json", guarantees=guarantees, params_sha256=EVIL)
     text = report.write_run_report(folder).read_text()
     evil = Outline(text)
-    assert "<img" not in text.replace(page.plotly_script(), "")
+    assert "<img" not in text
     assert [t for t, _ in evil.tags if t == "script"] == ["script"] * 3
     assert {t for t, _ in evil.tags} <= {t for t, _ in outline.tags}
     assert page_data(text)["context"]["label"] == EVIL

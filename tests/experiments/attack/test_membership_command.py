@@ -1,5 +1,6 @@
 """`--attack=membership`, as typed: what was learned by heart tells who taught it."""
 
+import csv
 import pathlib
 import shutil
 
@@ -78,6 +79,11 @@ def test_a_runs_own_model_is_attacked(run: pathlib.Path, tmp_path: pathlib.Path)
     assert (row["attack"], row["status"]) == ("loss", None)
     assert row["auc_low"] > 0.6 and row["test_accuracy"] < 0.3
     assert row["accuracy_members"] > row["accuracy_others"] + 0.35  # of all 8, .17
+    with (tmp_path / "out" / "table.csv").open(newline="") as file:
+        (cells,) = csv.DictReader(file)
+    assert (cells["attack"], cells["epsilon"]) == ("loss", "")
+    assert float(cells["tpr_0.01"]) == pytest.approx(row["tpr"]["0.01"])
+    assert float(cells["auc_low"]) == pytest.approx(row["auc_low"])
     assert_resumed(attacked, tmp_path / "out", "run")
 
 
@@ -119,7 +125,8 @@ def test_the_ceiling_is_against_who_sees_the_model_and_for_all_copies(
         ("--attack=membership --run=RUN --mechanisms=none", "mechanisms must be left"),
         (
             "--attack=membership --run=RUN --membership_shadows=9",
-            "must be left out",
+            "membership_shadows must be left out: --run attacks the one model of a run "
+            "as it is, by the loss threshold; LiRA needs models with and without",
         ),
         ("--attack=acgan --run=RUN", "it trains federations of its own; --config=RUN"),
         ("--attack=membership --run=RUN --data_dir=OTHER", "had other data"),
