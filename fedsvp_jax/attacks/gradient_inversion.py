@@ -16,7 +16,6 @@ Sources: Deep Leakage from Gradients (arXiv 1906.08935); iDLG (arXiv 2001.02610)
 Inverting Gradients (arXiv 2003.14053), sec. 4 and 6.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -36,8 +35,7 @@ _RATE = 0.1  # first step size; it is divided by ten after these shares of the s
 _DECAYS = (3 / 8, 5 / 8, 7 / 8)
 
 
-@dataclasses.dataclass(frozen=True)
-class Search:
+class Search(NamedTuple):
     """Settings of the search for images.
 
     Attributes:

@@ -13,7 +13,6 @@ m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, the partition, cohor
 order of training are the same for all runs of one seed, so that runs can be compared.
 """
 
-import dataclasses
 import enum
 import math
 from typing import NamedTuple, TypeVar
@@ -120,8 +119,7 @@ def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array
     return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)
 
 
-@dataclasses.dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """The place of a computation in a run: each purpose of a client has its key.
 
     Attributes:

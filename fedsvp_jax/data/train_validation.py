@@ -56,15 +56,6 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
     return math.ceil(batch_size / train_fraction) - 1 + least_units(train_fraction)
 
 
-def _stratified(shuffled: np.ndarray, ids: np.ndarray, train_fraction: float) -> Sides:
-    """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
-    _, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
-    trains = np.zeros(len(shuffled), bool)
-    for code, quota in enumerate(_train_counts(sizes, train_fraction)):
-        trains[np.flatnonzero(codes == code)[:quota]] = True
-    return shuffled[trains], shuffled[~trains]
-
-
 def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
     """`(padded, lengths)`: the rows as one (M, longest) int32 array, padded with 0."""
     lengths = np.array([len(row) for row in rows], np.int32)
@@ -126,7 +117,11 @@ class Division(NamedTuple):
         shuffled = rng.permutation(units)
         by_position = self.how == "by_position" or persons is not None
         ids = np.zeros(len(shuffled), int) if by_position else attributes[shuffled]
-        train, validation = _stratified(shuffled, ids, self.train_fraction)
+        _, codes, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        trains = np.zeros(len(shuffled), bool)
+        for code, quota in enumerate(_train_counts(counts, self.train_fraction)):
+            trains[np.flatnonzero(codes == code)[:quota]] = True
+        train, validation = shuffled[trains], shuffled[~trains]
         if persons is not None:
             trains = np.isin(persons[positions], train)
             train, validation = positions[trains], positions[~trains]

@@ -30,17 +30,8 @@ def load_data(config: ResolvedConfig) -> Dataset | ClientStore:
     Raises:
       ValueError, OSError: it is not fit for the model, or cannot be read.
     """
-    if config.dataset == "store":
-        return _load_store(config)
-    return loading.load_dataset(config)
-
-
-def _load_store(config: ResolvedConfig) -> ClientStore:
-    """The store of `config.data_dir`.
-
-    Raises:
-      ValueError, OSError: it is not fit for the model, or cannot be read.
-    """
+    if config.dataset != "store":
+        return loading.load_dataset(config)
     if config.data_dir is None:
         raise ValueError("dataset store needs data_dir, where its files are")
     store = open_store(Path(config.data_dir).expanduser())

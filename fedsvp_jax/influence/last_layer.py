@@ -9,7 +9,6 @@ without that class would vote against a clean contributor.
 from functools import partial
 from typing import NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 
@@ -21,8 +20,7 @@ from fedsvp_jax.models.last_layer import Backbone
 _BATCH = 250  # examples that pass through the network at once
 
 
-@flax.struct.dataclass
-class Scaling:
+class Scaling(NamedTuple):
     """The fixed layer after the backbone: (f − mean)/scale."""
 
     mean: Array  # (d,) float32

@@ -15,7 +15,6 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 
@@ -39,8 +38,7 @@ class Batches(NamedTuple):
     weights: Array  # (M, n) float32: 1, or 0 for padding
 
 
-@flax.struct.dataclass
-class Verdict:
+class Verdict(NamedTuple):
     """The scores and the decision of one pass; M participants."""
 
     scores: Array  # (M,) float32: sums of the reported votes

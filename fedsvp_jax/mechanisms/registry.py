@@ -210,21 +210,19 @@ _built_in(
 )
 _built_in("dpa", schedules.make_dpa, settings=schedules.DpaSettings)
 _built_in("dp_fedavg", dp_fedavg.make_dp_fedavg, settings=dp_fedavg.DpFedavgSettings)
-_built_in(
-    "fedsdp",
-    partial(
-        shapley_guided.make_guided, tolerance_of=shapley_guided.fedsdp_risk_tolerance
+for _name, _formula, _tolerance_of in (
+    (
+        "fedsdp",
+        "clip(R/2 − 1, −3, 1) − ln δ²",
+        shapley_guided.fedsdp_risk_tolerance,
     ),
-    settings=shapley_guided.ShapleyGuidedSettings,
-    explain=shapley_guided.explanation(
-        "clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance
-    ),
-)
-_built_in(
-    "fedsva",
-    partial(shapley_guided.make_guided, tolerance_of=shapley_guided.risk_tolerance),
-    settings=shapley_guided.ShapleyGuidedSettings,
-    explain=shapley_guided.explanation("R − ln δ²", shapley_guided.risk_tolerance),
-)
+    ("fedsva", "R − ln δ²", shapley_guided.risk_tolerance),
+):
+    _built_in(
+        _name,
+        partial(shapley_guided.make_guided, tolerance_of=_tolerance_of),
+        settings=shapley_guided.ShapleyGuidedSettings,
+        explain=shapley_guided.explanation(_formula, _tolerance_of),
+    )
 _built_in("gaussian", fixed.make_gaussian)
 BUILT_IN = mechanism_names()

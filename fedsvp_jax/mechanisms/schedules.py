@@ -99,7 +99,9 @@ def dpa_factor(num_rounds: int, contraction: Number, round_num: Array) -> Array:
     return jnp.exp(0.5 * (mean - 0.5 * now))
 
 
-def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
+def _scheduled(
+    config: MechanismConfig, factor: Callable[..., Array], rate: Number
+) -> Mechanism:
     """z_t = z·factor(t).
 
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`), and an
@@ -107,7 +109,7 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
     """
     check_calibration(config)
     law = Law(
-        lambda _ratio, round_num: scaled_claim(config, factor(round_num)),
+        lambda _ratio, t: scaled_claim(config, factor(config.num_rounds, rate, t)),
         any_epsilon=config.calibration == "analytic",
         num_rounds=config.num_rounds,
     )
@@ -116,14 +118,9 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:
     """Time-Varying DP, a reconstruction: z_t = z·σ_t/σ_c."""
-    return _scheduled(
-        config,
-        lambda t: time_varying_factor(config.num_rounds, config.settings.decay, t),
-    )
+    return _scheduled(config, time_varying_factor, config.settings.decay)
 
 
 def make_dpa(config: MechanismConfig) -> Mechanism:
     """Dynamic privacy allocation, a reconstruction: z_t = z·σ_t/σ_c."""
-    return _scheduled(
-        config, lambda t: dpa_factor(config.num_rounds, config.settings.contraction, t)
-    )
+    return _scheduled(config, dpa_factor, config.settings.contraction)

@@ -1,11 +1,10 @@
 """Options of keeping and watching a run; none of them decides a number."""
 
-import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """Options of keeping and watching a run or a sweep.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The layout of the work over devices."""
 
-import dataclasses
+from typing import NamedTuple
 
 import jax
 from jax.sharding import AxisType, Mesh
@@ -8,8 +8,7 @@ from jax.sharding import AxisType, Mesh
 from fedsvp_jax.devices import lanes
 
 
-@dataclasses.dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """The layout of the work over devices; only `cell_chunk_size` can change numbers.
 
     Attributes:

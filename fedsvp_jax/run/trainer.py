@@ -48,7 +48,14 @@ class Trainer:
     def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
         compiler_flags.check_arithmetic()
         self.program = program
-        self.placement = _chosen(placement or Placement(), program)
+        placement, data = placement or Placement(), program.data
+        num_devices = placement.num_devices or program.target.client_devices(
+            jax.device_count() // placement.sweep_devices,
+            turns=-(-program.plan.cohort_size // program.plan.client_chunk_size),
+            weights=num_bytes(program.model.shapes(data.example).params),
+            data=num_bytes((data.examples, data.test, data.validation)),
+        )
+        self.placement = placement._replace(num_devices=num_devices)
         cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
         if rest:
             raise ValueError(
@@ -63,7 +70,6 @@ class Trainer:
         self._everywhere = NamedSharding(mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
         self.cells = jax.device_put(program.cells, self._by_cell)
-        data = program.data
         self._data: Data = jax.device_put(
             Data(data.examples, data.test, data.validation), self._everywhere
         )
@@ -163,18 +169,6 @@ class Trainer:
         """The same program lowered for its target, which may be absent."""
         platforms = [self.program.target.platform]
         return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
-
-
-def _chosen(placement: Placement, program: Program) -> Placement:
-    """The placement with a number of devices."""
-    plan, data = program.plan, program.data
-    num_devices = placement.num_devices or program.target.client_devices(
-        jax.device_count() // placement.sweep_devices,
-        turns=-(-plan.cohort_size // plan.client_chunk_size),
-        weights=num_bytes(program.model.shapes(data.example).params),
-        data=num_bytes((data.examples, data.test, data.validation)),
-    )
-    return dataclasses.replace(placement, num_devices=num_devices)
 
 
 def _joined(metrics: RoundMetrics) -> Array:

@@ -5,7 +5,6 @@ Clients, training and validation examples are the same as those that
 memory.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +25,7 @@ class HeldExamples(NamedTuple):
     num_train: int
 
 
-@dataclasses.dataclass(frozen=True)
-class StoredClients:
+class StoredClients(NamedTuple):
     """The clients of a run whose examples lie in a store, and their rows.
 
     Attributes:
