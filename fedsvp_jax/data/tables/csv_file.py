@@ -92,7 +92,7 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
     else:
         header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
         divider = max(_DIVIDERS, key=header.count)
-    # Cells in quotes stand between dividers or ends of lines; quotes inside are doubled.
+    # A cell in quotes stands between dividers or ends of lines, its own are doubled.
     beside = rf"[^\r\n{re.escape(divider)}]"
     cell = rf'"(?:(?<!{beside}")[^"]*+(?:""[^"]*+)*+"(?!{beside}))?'
     for quote in re.finditer(cell.encode(), raw):
