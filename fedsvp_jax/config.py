@@ -211,8 +211,7 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
     defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
-    batch_size = config.batch_size or defaults["batch_size"]
-    defaults["delta"] = 1.0 / max(batch_size, 2)
+    defaults["delta"] = 1.0 / max(config.batch_size or defaults["batch_size"], 2)
     defaults["server_learning_rate"] = 1.0 if config.server_optimizer == "sgd" else 0.01
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None

@@ -174,8 +174,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the class of the largest probability."""
-        codes = self.predict_proba(X).argmax(1)
-        return np.asarray(self.classes_[codes])
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
     def _state(self, rows: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
         """Sets classes and bounds, as stated; what the rows decided, in words."""
@@ -233,8 +232,7 @@ def _trained(
     secret = noise_key.fresh() if config.secret_noise else None
     program = federation.build([config], data, noise_key=secret)
     trainer = Trainer(program, placement=Placement(rounds_per_call=config.num_rounds))
-    start = trainer.initial_state()
-    state, metrics = trainer.advance(start, 0, config.num_rounds)
+    state, metrics = trainer.advance(trainer.initial_state(), 0, config.num_rounds)
     (account,) = program.accounts
     for index in range(config.num_rounds):
         of_round = cell_of(metrics, (index, 0))

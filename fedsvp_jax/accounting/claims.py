@@ -352,8 +352,7 @@ def _claim(
         certain = _certain_chance(account, view)
     if at < certain and account.proved and math.isfinite(epsilon):
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
-    largest = account.largest_claim
-    proved = _is_proved(account, method, epsilon, at, largest, certain)
+    proved = _is_proved(account, method, epsilon, at, account.largest_claim, certain)
     relation, name = account.mechanism.basis.relation, adversary(account, view)
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 

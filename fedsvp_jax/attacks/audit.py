@@ -123,8 +123,7 @@ def _cohorts(
     thinned = everybody.at[first[game.admitted or size :]].set(False)
 
     def of_round(spent: Array, round_num: Array | int) -> Array:
-        is_first_turn = round_num < num_clients // size
-        admitted = jnp.where(is_first_turn, everybody, thinned)
+        admitted = jnp.where(round_num < num_clients // size, everybody, thinned)
         return cohort_of(spent, round_num, admitted=admitted)
 
     return num_clients, first[0], of_round
@@ -248,8 +247,7 @@ def _transcript(
             return bare, info
 
         bare, infos = jax.vmap(silent)(clients)
-        is_other = valid & ~is_canary
-        weights = jnp.where(is_other, factors, 0.0)
+        weights = jnp.where(valid & ~is_canary, factors, 0.0)
         seen = jnp.where(uploaded, noised, nothing) + weights @ bare
         variances = jnp.where(uploaded, jnp.square(stds), 0.0)
         variances += jnp.sum(jnp.square(weights * infos.noise_std))

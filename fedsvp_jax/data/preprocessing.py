@@ -34,8 +34,7 @@ def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
     across = iota(width)[None]
     across = jnp.where(flips[:, None], width - 1 - across, across) + offsets[:, 1:]
     down = iota(height)[None] + offsets[:, :1]
-    rows = iota(batch)[:, None, None]
-    return padded[rows, down[:, :, None], across[:, None, :]]
+    return padded[iota(batch)[:, None, None], down[:, :, None], across[:, None, :]]
 
 
 def normalize(inputs: Array) -> Array:

@@ -28,8 +28,7 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
         return sizes.copy()
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
-    total = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64)
-    missing = total - counts.sum(-1)
+    missing = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64) - counts.sum(-1)
     order = np.argsort(counts - ideal, kind="stable")
     first = np.arange(sizes.shape[-1]) < missing[..., None]
     np.put_along_axis(counts, order, np.take_along_axis(counts, order, -1) + first, -1)

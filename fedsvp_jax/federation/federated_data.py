@@ -187,8 +187,7 @@ def _federate_store(config: ResolvedConfig, store: ClientStore) -> FederatedData
         longest_train=int(num_train.max()),
         longest_validation=int(num_validation.max()),
     )
-    nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
-    empty = reader.read(nobody)
+    empty = reader.read(np.full(config.cohort_size, cohort.NOBODY, np.int32))
     tested = loading.test_attributes(config, store)
     return FederatedData(
         examples=empty.examples,

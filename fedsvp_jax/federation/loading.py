@@ -170,8 +170,7 @@ def attributes_of(
     """
     name, private = config.column, config.private_attribute
     if config.num_attributes == 1:
-        nobody = np.zeros(len(labels), np.int32)
-        return Attributes(nobody, ("everything",), private=0)
+        return Attributes(np.zeros(len(labels), np.int32), ("everything",), private=0)
     if config.attributes == "class":
         return attributes.class_private(
             labels,

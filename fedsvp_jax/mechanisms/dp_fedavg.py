@@ -82,8 +82,7 @@ def update_multiplier(noise_multiplier: Number, count_noise_std: Number) -> Arra
     client counts 1/2, which the server cannot know of a client that sends zeros.
     """
     z = jnp.float32(noise_multiplier)
-    count = jnp.float32(count_noise_std)
-    return z / jnp.sqrt(1.0 - jnp.square(z / count))
+    return z / jnp.sqrt(1.0 - jnp.square(z / jnp.float32(count_noise_std)))
 
 
 def adapted_clip(
@@ -99,8 +98,7 @@ def adapted_clip(
     """
     gap = jnp.float32(unclipped_share) - jnp.float32(quantile)
     rate = jnp.float32(learning_rate)
-    adapted = jnp.float32(clip) * jnp.exp(-rate * gap)
-    return jnp.maximum(adapted, LEAST_CLIP)
+    return jnp.maximum(jnp.float32(clip) * jnp.exp(-rate * gap), LEAST_CLIP)
 
 
 def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:

@@ -73,8 +73,7 @@ def time_varying_factor(num_rounds: int, decay: Number, round_num: Array) -> Arr
       num_rounds: T. decay: θ in (0, 1]. round_num: t.
     """
     rate = _log_rate(decay)
-    scaled = -2.0 * rate * jnp.arange(num_rounds, dtype=jnp.float32)
-    first = 0.5 * _log_mean_exp(scaled)
+    first = 0.5 * _log_mean_exp(-2.0 * rate * jnp.arange(num_rounds, dtype=jnp.float32))
     return jnp.exp(first + rate * jnp.float32(round_num))
 
 
@@ -93,10 +92,8 @@ def dpa_factor(num_rounds: int, contraction: Number, round_num: Array) -> Array:
     def log_weight(t: Array) -> Array:
         return rate * (float(num_rounds) - 1.0 - t)
 
-    rounds = jnp.arange(num_rounds, dtype=jnp.float32)
-    mean = _log_mean_exp(0.5 * log_weight(rounds))
-    now = log_weight(jnp.float32(round_num))
-    return jnp.exp(0.5 * (mean - 0.5 * now))
+    mean = _log_mean_exp(0.5 * log_weight(jnp.arange(num_rounds, dtype=jnp.float32)))
+    return jnp.exp(0.5 * (mean - 0.5 * log_weight(jnp.float32(round_num))))
 
 
 def _scheduled(

@@ -82,8 +82,7 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         )
         partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1)
         shifts = [u - top for u in range(tall)]
-        y = _overlap_sum(partial_sums, shifts, length=height, axis=1)
-        return y, (rows, kernel)
+        return _overlap_sum(partial_sums, shifts, length=height, axis=1), (rows, kernel)
 
     def backward(
         residuals: tuple[Array, Array], gradient: Array

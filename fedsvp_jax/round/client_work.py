@@ -105,8 +105,7 @@ def noised_update(task: Task, work: LocalWork, update: Params) -> Release:
 def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
     ratio = jnp.float32(1)
-    trained = trained_weights(task, ratio)
-    return LocalWork(trained, ratio)
+    return LocalWork(trained_weights(task, ratio), ratio)
 
 
 def gradient_client(task: Task) -> LocalWork:
@@ -148,13 +147,12 @@ def trained_weights(
     rates = with_step_noise(
         task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
     )
-    rows = rows_of(task.examples, task.split, members)
     return train(
         task.model,
         task.plan.recipe,
         rates,
         task.state.weights,
-        rows,
+        rows_of(task.examples, task.split, members),
         task.at,
         drift=drift,
     )

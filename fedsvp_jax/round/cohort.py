@@ -104,8 +104,7 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     taken. (K,) int32: their ids, ascending, and then NOBODY in every place that is
     left.
     """
-    everybody = iota(len(eligible))
-    order = jax.random.permutation(key, everybody)
+    order = jax.random.permutation(key, iota(len(eligible)))
     order = order[jnp.argsort(~eligible[order], stable=True)]
     return _ascending(order[:cohort_size], eligible)
 

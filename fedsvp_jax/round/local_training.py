@@ -189,8 +189,7 @@ def _mean_loss(
     model: Model, params: Params, stats: Params, batch: Batch
 ) -> tuple[Array, Params]:
     outputs, stats = model.apply(params, stats, batch.inputs, train=True, key=batch.key)
-    losses = model.loss(outputs, batch.targets)
-    total = jnp.sum(losses * batch.weights)
+    total = jnp.sum(model.loss(outputs, batch.targets) * batch.weights)
     return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
 
 
@@ -212,8 +211,7 @@ def _per_example_gradient(
 
     def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
-        single = Batch(x[None], y[None], ones, key)
-        gradient, _ = _gradient(model, *now, single)
+        gradient, _ = _gradient(model, *now, Batch(x[None], y[None], ones, key))
         return noise.clip_into_ball(gradient, bound)[0]
 
     def mean(gradients: Array) -> Array:

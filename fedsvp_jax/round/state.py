@@ -282,8 +282,7 @@ def initial_state(
     model: Model, plan: RoundPlan, example: Array, cell: Cell
 ) -> ServerState:
     """The state before round 0; traceable in the cell."""
-    key = prng.stream_key(cell.root, prng.Stream.INIT)
-    params, stats = model.init(key, example)
+    params, stats = model.init(prng.stream_key(cell.root, prng.Stream.INIT), example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     answer = private_query.chosen(params, plan.query_parts) if plan.query_parts else []
     return ServerState(

@@ -12,8 +12,7 @@ from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
     """The metrics of the cohort's places that a client filled, ascending by id."""
-    keep = np.flatnonzero(metrics.clients.client_id >= 0)
-    return cell_of(metrics.clients, keep)
+    return cell_of(metrics.clients, np.flatnonzero(metrics.clients.client_id >= 0))
 
 
 def record_round(account: Account, metrics: RoundMetrics) -> Account:

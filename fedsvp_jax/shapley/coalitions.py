@@ -110,5 +110,4 @@ def drawn_pairs(
     """
     pairs = paired.draw_pairs(jax.random.fold_in(key, 0), present, num_pairs)
     rows = jnp.concatenate([pairs.coalitions, pairs.complements])
-    size = jnp.sum(rows, axis=1, keepdims=True)
-    return pairs, rows & (size > 1)
+    return pairs, rows & (jnp.sum(rows, axis=1, keepdims=True) > 1)

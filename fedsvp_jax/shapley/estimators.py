@@ -269,8 +269,7 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
         resolution=validation.resolution,
     )
     # With two attributes, all coalitions are known.
-    unknown = jnp.sum(present) > 2
-    error = jnp.where(unknown, correction.standard_error, 0)
+    error = jnp.where(jnp.sum(present) > 2, correction.standard_error, 0)
     errors = jnp.where(present, jnp.hypot(error, surrogate.standard_errors), 0)
     return Values(
         values=jnp.where(present, surrogate.values + correction.values, 0),

@@ -95,8 +95,7 @@ def _prior(number: int) -> Prior:
     joins, stays = nodes + (1 - nodes) * near, nodes * near + 1 - nodes
 
     def kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        differ = (first[:, None] != second[None]).sum(-1)
-        return np.asarray(near**differ)
+        return np.asarray(near ** (first[:, None] != second[None]).sum(-1))
 
     def values(rows: np.ndarray) -> np.ndarray:
         num_others = np.arange(number)[:, None]
@@ -107,8 +106,7 @@ def _prior(number: int) -> Prior:
         )
         size = rows.sum(1)[None]
         inside = gain[np.maximum(size - 1, 0)]
-        outside = gain[np.minimum(size, number - 1)]
-        return np.where(rows.T, inside, -outside)
+        return np.where(rows.T, inside, -gain[np.minimum(size, number - 1)])
 
     both = nodes[:, None] * joins + (1 - nodes[:, None]) * stays
     spread = 2 * (1 - near) * (weights @ both ** (number - 1) @ weights)

@@ -288,9 +288,8 @@ def contribution_ratio_with_flags(
     unit = xp.ones((), values.dtype)
     raw = xp.take(values, private, axis=-1) / xp.where(degenerate, unit, total)
     outside = (raw < 0) | (raw > 1)
-    ratio = xp.clip(raw, 0, 1) if clip else raw
     return ContributionRatio(
-        ratio=xp.where(degenerate, unit, ratio),
+        ratio=xp.where(degenerate, unit, xp.clip(raw, 0, 1) if clip else raw),
         was_clipped=outside & ~degenerate,
         was_degenerate=degenerate,
     )

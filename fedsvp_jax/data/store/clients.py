@@ -59,8 +59,7 @@ class StoredClients(NamedTuple):
 
     def _attributes(self, client: int) -> np.ndarray:
         """(n,) int32: the attributes of a client's examples."""
-        place = int(self.chosen[client])
-        labels = self.store.train_labels[self.store.rows(place)]
+        labels = self.store.train_labels[self.store.rows(int(self.chosen[client]))]
         return self.attribute_table[labels]
 
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
