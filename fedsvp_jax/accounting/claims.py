@@ -301,8 +301,7 @@ def spent_by_copies(account: Account, method: str, view: str) -> tuple[float, fl
       ε, and `Account.certain_chance` of all k by the same bounds: in one round an
       average moves by at most what k clients move it by, k/z with the least z of one.
     """
-    against_server = account.mechanism.basis.against_server
-    seen = {view, "server"} if against_server else {view}
+    seen = {view, "server"} if account.mechanism.basis.against_server else {view}
     bounds = [_sums_of_copies(account, name) for name in sorted(seen)]
     return (
         min(bound.composed(method, sums, cost) for bound, sums, cost in bounds),

@@ -36,8 +36,7 @@ class FrozenNetwork(NamedTuple):
 
     def features(self, inputs: Array) -> Array:
         """(n, d) float32 of (n, *example_shape) as stored, not yet normalised."""
-        outputs = partial(_outputs, *self)
-        return jnp.concatenate([*in_batches(outputs, inputs, _BATCH)])
+        return jnp.concatenate([*in_batches(partial(_outputs, *self), inputs, _BATCH)])
 
 
 def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:

@@ -198,8 +198,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         )
         return game.worth(coalition, validation.utility_of(blend))
 
-    values = surrogate_values(utility, num_attributes, key)
-    return trained, Surrogate(utility, *values)
+    return trained, Surrogate(utility, *surrogate_values(utility, num_attributes, key))
 
 
 def surrogate_values(
