@@ -188,26 +188,21 @@ def by_writer(
     Raises:
       ValueError: there are fewer such writers than clients.
     """
-    rows, bounds = rows_by_owner(writers)
-    counts = np.diff(bounds)
+    by_owner = rows_by_owner(writers)
+    counts = np.array([*map(len, by_owner)])
     chosen = draw_writers(counts, num_clients, min_examples=min_examples, seed=seed)
-    by_owner = np.split(rows, bounds[1:-1])
     return [by_owner[place] for place in chosen]
 
 
-def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows, by owner and ascending, and the bounds between owners.
+def rows_by_owner(owners: np.ndarray) -> list[np.ndarray]:
+    """The rows of each owner, both ascending.
 
     Args:
       owners: (n,) int32, at least 0.
-
-    Returns:
-      `(rows, bounds)`; the k-th owner's rows are `rows[bounds[k]:bounds[k + 1]]`.
     """
     halves = owners.astype(np.uint16), (owners >> 16).astype(np.uint16)
     rows = np.lexsort(halves)  # NumPy sorts 16 bits by radix, 32 by comparing
-    changes = np.flatnonzero(np.diff(owners[rows])) + 1
-    return rows, np.concatenate([[0], changes, [len(rows)]])
+    return np.split(rows, np.flatnonzero(np.diff(owners[rows])) + 1)
 
 
 def draw_writers(

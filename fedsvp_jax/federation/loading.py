@@ -318,8 +318,7 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
             )
     if persons is None:
         return parts
-    rows, bounds = partition.rows_by_owner(owners)
-    by_person = np.split(rows, bounds[1:-1])
+    by_person = partition.rows_by_owner(owners)
     return [np.sort(np.concatenate([by_person[i] for i in part])) for part in parts]
 
 

@@ -42,8 +42,7 @@ def store_source(config: ResolvedConfig) -> StoreSource:
         )
     if by_writer and source.train_writers is not None:
         # Each writer's rows in ascending order, by writer.
-        rows, bounds = partition.rows_by_owner(source.train_writers)
-        parts = np.split(rows, bounds[1:-1])
+        parts = partition.rows_by_owner(source.train_writers)
     else:
         parts = loading.client_parts(config, source)
     return StoreSource(

@@ -75,12 +75,11 @@ class SweepPlan:
           ValueError: the noise is to be solved for, and `total_epsilons` are missing.
         """
         varied: list[Record]
-        if self.total_epsilons and mechanism == "none":  # which keeps no promise
-            base = dataclasses.replace(base, solve="uploads")
-            varied = [{"total_epsilon": None}]
-        elif self.total_epsilons:
-            base = dataclasses.replace(base, solve="noise")
-            varied = [{"total_epsilon": total} for total in self.total_epsilons]
+        if self.total_epsilons:
+            promises = mechanism != "none"
+            base = dataclasses.replace(base, solve="noise" if promises else "uploads")
+            totals = self.total_epsilons if promises else [None]
+            varied = [{"total_epsilon": total} for total in totals]
         elif base.solve == "noise":
             raise ValueError(
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "

@@ -66,6 +66,9 @@ class Values(NamedTuple):
     margins: Array | None = None  # (N,) float32: half the 95 % interval
 
 
+Estimate = tuple[Weights, Values]  # the full coalition's model, and the values
+
+
 class Surrogate(NamedTuple):
     """A game near the real one that needs no training.
 
@@ -131,7 +134,7 @@ def _train_rows(
     return trained, measured.reshape(-1, *measured.shape[2:])[missing:]
 
 
-def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+def exact(game: Game, key: Array, number: int) -> Estimate:
     """Exact values from all 2**N - 1 coalitions; nothing is drawn."""
     del key, number
 
@@ -217,13 +220,13 @@ def surrogate_values(
     return shapley.SampledValues(values, jnp.zeros_like(values))
 
 
-def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+def additive(game: Game, key: Array, number: int) -> Estimate:
     """The values of the blended game, corrected by number/2 random pairs."""
     trained, blend = _blend(game, key)
     return trained, corrected(game, blend, key, number // 2)
 
 
-def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+def gaussian_process(game: Game, key: Array, number: int) -> Estimate:
     """The values of the blended game, corrected by `residual_process`.
 
     It trains `number` coalitions of its design; the key orders the attributes.
@@ -277,8 +280,8 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
     )
 
 
-# (game, key, random coalitions that are trained too) -> (the full one's model, Values)
-ESTIMATORS: Mapping[str, Callable[[Game, Array, int], tuple[Weights, Values]]] = {
+# (game, key, random coalitions that are trained too)
+ESTIMATORS: Mapping[str, Callable[[Game, Array, int], Estimate]] = {
     "exact": exact,
     "additive": additive,
     "gp": gaussian_process,

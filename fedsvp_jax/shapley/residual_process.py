@@ -164,12 +164,8 @@ def design(number: int, trainings: int) -> Design:
         np.zeros((number + 1, trainings, trainings), np.float32),
     )
     for count in range(3, number + 1):
-        unpadded = _of_number(count, trainings)
-        num_rows = len(unpadded.rows)
-        stacked.rows[count, :num_rows, :count] = unpadded.rows
-        stacked.weights[count, :count, :num_rows] = unpadded.weights
-        stacked.deviations[count, :count] = unpadded.deviations
-        stacked.inverse[count, :num_rows, :num_rows] = unpadded.inverse
+        for table, part in zip(stacked, _of_number(count, trainings), strict=True):
+            table[count][tuple(map(slice, part.shape))] = part
     return stacked
 
 

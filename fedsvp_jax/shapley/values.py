@@ -112,8 +112,9 @@ def check_client_values(
             f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
             f"got {cohort_size}: choose --client_values=additive"
         )
-    names = "client_values", "client_value_models"
-    _check_estimator(config, names, "cohort_size", cohort_size)
+    _check_estimator(
+        config, "client_values", "client_value_models", "cohort_size", cohort_size
+    )
 
 
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
@@ -128,15 +129,16 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    names = "shapley", "shapley_trainings"
-    _check_estimator(config, names, "num_attributes", num_attributes)
+    _check_estimator(
+        config, "shapley", "shapley_trainings", "num_attributes", num_attributes
+    )
 
 
 def _check_estimator(
-    config: Settings, names: tuple[str, str], players_name: str, num_players: int
+    config: Settings, setting: str, name: str, players_name: str, num_players: int
 ) -> None:
     """Checks an estimator and its number of coalitions, the settings of these names."""
-    (setting, name), (kind, number) = names, (getattr(config, n) for n in names)
+    kind, number = getattr(config, setting), getattr(config, name)
     if kind == "exact" and num_players > MAX_EXACT:
         raise ValueError(
             f"{players_name} must be at most {MAX_EXACT} with {setting}=exact, got "

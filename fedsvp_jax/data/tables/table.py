@@ -168,7 +168,13 @@ def from_table(
     is_test, divides = _split_rows(
         columns, test_fraction, dropped, of_client, persons, name
     )
-    notices = _repeating(columns, {label, client}, declared)
+    notices = [
+        f"values of column {column} repeat: ε protects one row, so a person with "
+        f'several is protected less; [person] column = "{column}" in the schema makes '
+        "a person the unit"
+        for column in columns.keys() - {label, client}
+        if declared.unit == "row" and draft.repeats(column, columns[column])
+    ]
     chosen = np.ones(rows, bool)
     if persons is not None and limit is not None:
         # At most so many rows of each person, drawn whatever they hold.
@@ -325,19 +331,6 @@ def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
     """(rows,) the place of each row in its group, from 0, by rising `order`."""
     by_group = np.lexsort((order, groups))
     return np.argsort(by_group) - np.searchsorted(groups[by_group], groups)
-
-
-def _repeating(columns: Columns, dropped: _ColumnNames, schema: Schema) -> list[str]:
-    """Warnings of columns that may name persons, some of whom have several rows."""
-    if schema.unit != "row":
-        return []
-    return [
-        f"values of column {column} repeat: ε protects one row, so a person with "
-        f'several is protected less; [person] column = "{column}" in the schema makes '
-        "a person the unit"
-        for column in columns.keys() - dropped
-        if draft.repeats(column, columns[column])
-    ]
 
 
 def _fit_schema(
