@@ -131,11 +131,11 @@ def _with_meaning(
     passes: int,
 ) -> Record:
     """What was spent and what it means; nominal where `passes` make it a tally."""
-    target, status = account.terms.target_delta, dict.fromkeys(spent, "nominal")
-    for method, epsilon in spent.items() if passes == 0 else ():
+    target, status = account.terms.target_delta, {}
+    for method, epsilon in spent.items():
         at = delta if method == "basic" else target
-        if _is_proved(account, method, epsilon, at, largest, certain):
-            status[method] = "proved"
+        proved = _is_proved(account, method, epsilon, at, largest, certain)
+        status[method] = "proved" if proved and passes == 0 else "nominal"
     meaning = {
         "status": status,
         "delta_spent": delta,

@@ -135,10 +135,9 @@ def attack_round(
             labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
             latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
 
-            def make(params: Params) -> Array:
-                return generator.apply(params, latents, labels)
-
-            generated, pull = jax.vjp(make, state.generator)
+            generated, pull = jax.vjp(
+                lambda params: generator.apply(params, latents, labels), state.generator
+            )
 
             def discriminator_loss(params: Params) -> Array:
                 truth = judge.apply(params, real)

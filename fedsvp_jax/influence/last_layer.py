@@ -92,10 +92,10 @@ def descend(
     def loss(w: Array) -> Array:
         return jnp.sum(weights * cross_entropy(x @ w.T, labels)) / total
 
-    def step(_: Array, w: Array) -> Array:
-        return w - learning_rate * jax.grad(loss)(w)
-
-    return jax.lax.fori_loop(0, num_epochs, step, kernel)
+    gradient = jax.grad(loss)
+    return jax.lax.fori_loop(
+        0, num_epochs, lambda _, w: w - learning_rate * gradient(w), kernel
+    )
 
 
 @partial(jax.jit, static_argnames=("num_classes", "num_epochs"))

@@ -77,12 +77,6 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
     clipping.check_clips_update(config, "reestimation")
     limit = jnp.float32(config.l2_norm_clip)
 
-    def init(num_clients: int) -> MechanismState:
-        return MechanismState(
-            clients={"last_norm": jnp.full(num_clients, limit)},
-            shared={"global_norm": limit},
-        )
-
     def update(
         updates: Params,
         state: MechanismState,
@@ -129,7 +123,10 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         return params_after, dataclasses.replace(state, shared={"global_norm": norm})
 
     return base.Mechanism(
-        init=init,
+        init=lambda num_clients: MechanismState(
+            clients={"last_norm": jnp.full(num_clients, limit)},
+            shared={"global_norm": limit},
+        ),
         update=update,
         server=server,
         basis=base.claim_of(

@@ -214,11 +214,11 @@ def _by_itself(function: Callable[[], _Arrays], turn: Array) -> _Arrays:
     XLA:CPU drops an `optimization_barrier` before it joins operations, but joins none
     with a branch's. It does not know that this branch is taken in every turn, 0, 1, ...
     """
-
-    def never() -> _Arrays:
-        return jax.tree.map(jnp.zeros_like, jax.eval_shape(function))
-
-    return lax.cond(turn >= 0, function, never)
+    return lax.cond(
+        turn >= 0,
+        function,
+        lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(function)),
+    )
 
 
 def _weight_gradients(

@@ -118,11 +118,10 @@ def _below(key: Array, size: int, limit: Array) -> Array:
         jax.random.bits(half, (size,), jnp.uint32) % limit
         for half in jax.random.split(key)
     )
-
-    def doubled(_: Array, rest: Array) -> Array:
-        return jnp.minimum(2 * rest, 2 * rest - limit)
-
-    return (jax.lax.fori_loop(0, 32, doubled, upper) + lower) % limit
+    doubled = jax.lax.fori_loop(
+        0, 32, lambda _, rest: jnp.minimum(2 * rest, 2 * rest - limit), upper
+    )
+    return (doubled + lower) % limit
 
 
 def poisson_batch(
@@ -214,10 +213,10 @@ def _per_example_gradient(
         gradient, _ = _gradient(model, *now, Batch(x[None], y[None], ones, key))
         return noise.clip_into_ball(gradient, bound)[0]
 
-    def mean(gradients: Array) -> Array:
-        return weighted_sum(weights, gradients) * np.float32(1 / batch_size)
-
-    return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
+    return jax.tree.map(
+        lambda gradients: weighted_sum(weights, gradients) * np.float32(1 / batch_size),
+        jax.vmap(example_gradient)(inputs, targets),
+    )
 
 
 def _with_reserve(l2_norm_clip: Number, number: int, height: int) -> Array:

@@ -144,16 +144,15 @@ def mean_clipped_gradient(
         outputs = outputs_for(model, model_params, stats, examples.inputs[row][None])
         return model.loss(outputs, examples.loss_targets[row][None])[0]
 
-    def clipped_gradient(row: Array) -> list[Array]:
-        return noise.clip_into_ball(jax.grad(loss)(weights, row), bound)[0]
-
     def step(batch: Array, sums: _Sums) -> _Sums:
         start = batch * _SIDE_BY_SIDE
         batch_rows = jax.lax.dynamic_slice_in_dim(padded, start, _SIDE_BY_SIDE)
         place = start + iota(_SIDE_BY_SIDE)
         counted = (place < count).astype(jnp.float32)
 
-        gradients = jax.vmap(clipped_gradient)(batch_rows)
+        gradients = jax.vmap(
+            lambda row: noise.clip_into_ball(jax.grad(loss)(weights, row), bound)[0]
+        )(batch_rows)
         batch_sums = [weighted_sum(counted, leaf) for leaf in gradients]
         compensated = [
             add_compensated(*now) for now in zip(*sums, batch_sums, strict=True)

@@ -252,10 +252,9 @@ def sampled_shapley(
         _, utilities = _floats(jax.vmap(utility)(ranks[None, :] < steps[:, None]))
         return jnp.diff(utilities)[ranks]
 
-    def draw(order: Array) -> Array:
-        return (gains(order) + gains(order[::-1])) / 2
-
-    draws = jax.lax.map(draw, orders)  # (P, N)
+    draws = jax.lax.map(  # (P, N)
+        lambda order: (gains(order) + gains(order[::-1])) / 2, orders
+    )
     errors = jnp.std(draws, axis=0, ddof=1) / math.sqrt(num_permutations)
     return SampledValues(jnp.mean(draws, axis=0), errors)
 

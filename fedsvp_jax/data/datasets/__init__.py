@@ -41,8 +41,11 @@ _READERS: dict[str, Callable[[str, Any], Dataset]] = {
     "tfds": tfds_source.load_tfds,
 }
 DATA_SETS = {
-    name: Published(read, DEFAULTS[name], needs_folder=name not in ("digits", "tfds"))
+    name: Published(
+        read,
+        DEFAULTS[name],
+        Facts(categories=adult.CATEGORIES if name == "adult" else {}),
+        needs_folder=name not in ("digits", "tfds"),
+    )
     for name, read in _READERS.items()
 }
-_CATEGORIES = Facts(categories=adult.CATEGORIES)
-DATA_SETS["adult"] = DATA_SETS["adult"]._replace(facts=_CATEGORIES)
