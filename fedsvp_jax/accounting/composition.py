@@ -105,9 +105,9 @@ def _composed(
         orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
         curve = 0.5 * precision * orders
         if steps is not None:
-            curve = curve + steps.number * _step_divergences(steps._replace(number=1))
+            curve += steps.number * _step_divergences(steps._replace(number=1))
         for count, epsilon in responses:
-            curve = curve + count * randomized_response_rdp(orders, epsilon)
+            curve += count * randomized_response_rdp(orders, epsilon)
         return float(rdp_privacy_accountant.compute_epsilon(orders, curve, delta)[0])
     from .losses import Gaussians, Responses, epsilon_of
 

@@ -270,14 +270,14 @@ def training_player(
                         recipe, noised_rates, silent, key=round_key, client_id=client_id
                     )
 
-                seen = seen + jnp.sum(jax.vmap(noise_of)(1 + iota(num_others)))
+                seen += jnp.sum(jax.vmap(noise_of)(1 + iota(num_others)))
             if recipe.places is None:
                 silent_rates = partial(trained_update, recipe, rates, key=round_key)
                 score = score + seen - jnp.mean(jax.vmap(silent_rates)(stacked))
             else:
                 steps = recipe.local_steps or recipe.local_epochs
                 step_std = rates.learning_rate * noised_rates.step_noise_std
-                score = score + blind_log_ratio(
+                score += blind_log_ratio(
                     seen,
                     shift=(rows_per_person or 1)
                     * rates.learning_rate

@@ -116,7 +116,7 @@ def invert(
     def objective(images: Array) -> Array:
         value = disagreement(search.match, gradient_of(images), seen)
         if search.match == "cosine":
-            value = value + search.tv_weight * total_variation(images)
+            value += search.tv_weight * total_variation(images)
         return value
 
     schedule = optax.piecewise_constant_schedule(

@@ -109,10 +109,11 @@ def learning_rate(
     """() the clients' learning rate in a round, from 0; `first` is that of round 0."""
     if settings.learning_rate_schedule == "constant":
         return first
-    if settings.learning_rate_schedule == "cosine":
-        schedule = optax.cosine_decay_schedule(first, num_rounds)
-    else:
-        schedule = optax.exponential_decay(first, 1, settings.learning_rate_decay)
+    schedule = (
+        optax.cosine_decay_schedule(first, num_rounds)
+        if settings.learning_rate_schedule == "cosine"
+        else optax.exponential_decay(first, 1, settings.learning_rate_decay)
+    )
     return schedule(jnp.float32(round_num))
 
 

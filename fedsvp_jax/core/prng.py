@@ -148,9 +148,9 @@ def _threefry2x32(key: Array, low: Array) -> tuple[Array, Array]:
     x0, x1 = jnp.broadcast_to(keys[0], low.shape), low + keys[1]
     for block in range(5):
         for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[block % 2]:
-            x0 = x0 + x1
+            x0 += x1
             x1 = x0 ^ (x1 << jnp.uint32(turn) | x1 >> jnp.uint32(32 - turn))
-        x0 = x0 + keys[(block + 1) % 3]
+        x0 += keys[(block + 1) % 3]
         x1 = x1 + keys[(block + 2) % 3] + jnp.uint32(block + 1)
     return x0, x1
 

@@ -201,9 +201,6 @@ def build(
         roots.append(prng.run_keys(config.seed, digest, noise_key))
     of_cells, settings, accounts, allowances = zip(*prepared, strict=True)
     cells = plans.make_cells(of_cells, data, settings, allowances, roots)
-    stream = None
-    if data.reader is not None:
-        stream = data.reader.stream(roots[0].shared, first.cohorts, allowances[0])
     parallelism = plans.choose_parallelism(
         first, target, model, data.examples.inputs.shape[1:]
     )
@@ -226,5 +223,7 @@ def build(
         accounts=accounts,
         target=target,
         cells_together=parallelism.cells,
-        stream=stream,
+        stream=None
+        if data.reader is None
+        else data.reader.stream(roots[0].shared, first.cohorts, allowances[0]),
     )

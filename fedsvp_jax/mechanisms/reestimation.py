@@ -45,7 +45,7 @@ def reestimated_clip(
     limit = jnp.float32(l2_norm_clip)
     share = jnp.float32(norm_mix)
     mixed = share * jnp.float32(local_norm)
-    mixed = mixed + (1.0 - share) * jnp.float32(global_norm)
+    mixed += (1.0 - share) * jnp.float32(global_norm)
     return jnp.clip(mixed, LEAST_CLIP * limit, limit)
 
 

@@ -150,10 +150,11 @@ def poisson_batch(
       (M,) int32 positions of rows, and (M,) float32: 1 in a filled place.
     """
     count = jnp.maximum(jnp.sum(member.astype(jnp.int32)), 1)
-    if member.size <= 1 << 16:
-        draws = jax.random.randint(key, member.shape, 0, count)
-    else:
-        draws = _below(key, member.size, count)
+    draws = (
+        jax.random.randint(key, member.shape, 0, count)
+        if member.size <= 1 << 16
+        else _below(key, member.size, count)
+    )
     if persons is not None:
         draws = draws[persons]
     chosen = member & (draws < batch_size)
@@ -263,10 +264,10 @@ def _linear_gradient(
     num_blocks = -(-len(inputs) // _BLOCK)
     height = _BLOCK + math.ceil(math.log2(num_blocks))
     bound = _with_reserve(l2_norm_clip, len(inputs), height)
-    bound = bound * np.float32(1 - 64 * ROUNDOFF)
+    bound *= np.float32(1 - 64 * ROUNDOFF)
     if separate_clips:
         scale, _ = noise.shrinkage(of_residuals, 1.0)
-        scale = scale * noise.shrinkage(of_features, bound)[0]
+        scale *= noise.shrinkage(of_features, bound)[0]
     else:
         scale, _ = noise.shrinkage(norms, bound)
     scaled = residuals * (weights * scale)[:, None]

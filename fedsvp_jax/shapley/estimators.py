@@ -193,7 +193,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         if game.averages:
             num_examples = jnp.maximum(jnp.sum(counts), 1)
             num_members = jnp.maximum(jnp.sum(member_counts), 1)
-            within = within * jnp.square(num_examples * reciprocal(num_members))
+            within *= jnp.square(num_examples * reciprocal(num_members))
             single_weights = share - within * counts * reciprocal(num_examples)
         weights = jnp.append(single_weights, within)
         blend = jnp.tensordot(

@@ -122,7 +122,7 @@ def _prior(number: int) -> Prior:
     count = np.asarray([float(math.comb(number, size)) for size in sizes])
     scale = conditional(one_of_each, one_of_each).diagonal() @ (count / count.sum())
     covariance, change = conditional(rows, rows), values(rows)
-    change = change - anchor_values @ inner @ kernel(anchors, rows)
+    change -= anchor_values @ inner @ kernel(anchors, rows)
     exact = (rows.sum(1) <= 1) | (rows.sum(1) == number)
     covariance[exact], covariance[:, exact], change[:, exact] = 0, 0, 0
     remaining = spread - np.einsum("ak,kl,al->a", anchor_values, inner, anchor_values)
