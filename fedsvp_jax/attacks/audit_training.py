@@ -41,13 +41,11 @@ def pushed_model() -> Model:
     """
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
-        del key, example
         return {"w": jnp.zeros(2, jnp.float32)}, {}
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> tuple[Array, Params]:
-        del train, key
         first = x @ params["w"] - jnp.float32(_OFFSET)
         return jnp.stack([first, jnp.zeros_like(first)], axis=-1), stats
 

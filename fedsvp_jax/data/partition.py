@@ -15,6 +15,7 @@ import numpy as np
 from fedsvp_jax.core.prng import Draw, generator
 from fedsvp_jax.core.settings import Settings, setting
 
+Parts = list[np.ndarray]  # rows of each client
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 
 
@@ -78,7 +79,7 @@ def _check_clients(num_clients: int, num_available: int, unit: str) -> None:
         )
 
 
-def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
+def iid(num_examples: int, num_clients: int, *, seed: int) -> Parts:
     """Deals every example to one client at random; sizes differ by at most one.
 
     Raises:
@@ -91,7 +92,7 @@ def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
 
 def paper(
     labels: np.ndarray, num_clients: int, *, share: float = 0.05, seed: int
-) -> list[np.ndarray]:
+) -> Parts:
     """Every client draws max(1, round(share · n_c)) of the n_c examples of a class c.
 
     A client never draws an example twice, but several clients may draw the same one.
@@ -112,7 +113,7 @@ def paper(
 
 def shards(
     labels: np.ndarray, num_clients: int, *, shards_per_client: int = 2, seed: int
-) -> list[np.ndarray]:
+) -> Parts:
     """Cuts the examples, sorted by label, into M·s shards and deals s to each client.
 
     Every example goes to one client; shard sizes differ by at most one (FedAvg,
@@ -137,7 +138,7 @@ def dirichlet(
     alpha: float,
     min_examples: int = 1,
     seed: int,
-) -> list[np.ndarray]:
+) -> Parts:
     """Divides each class among the clients in proportions p ~ Dir(alpha · 1_M).
 
     Every example goes to one client (Yurochkin et al. 2019, arXiv 1905.12022; Hsu et
@@ -178,7 +179,7 @@ def dirichlet(
 
 def by_writer(
     writers: np.ndarray, num_clients: int, *, min_examples: int = 1, seed: int
-) -> list[np.ndarray]:
+) -> Parts:
     """Makes each client one writer; M writers are drawn, in random order.
 
     Args:
@@ -194,7 +195,7 @@ def by_writer(
     return [by_owner[place] for place in chosen]
 
 
-def rows_by_owner(owners: np.ndarray) -> list[np.ndarray]:
+def rows_by_owner(owners: np.ndarray) -> Parts:
     """The rows of each owner, both ascending.
 
     Args:

@@ -151,7 +151,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         return jnp.float32(settings.noise_multiplier)
 
     def init(num_clients: int) -> MechanismState:
-        del num_clients
         shared = {"clip": jnp.float32(config.l2_norm_clip)}
         if correlated:  # filled in by the first round that has clients
             shared["key"] = jnp.zeros((2,), jnp.uint32)
@@ -205,7 +204,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         valid: Array,
         **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del before
         uploads = base.num_uploads(valid)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.float32(settings.count_noise_std) * prng.normal(key, 1)[0]
@@ -227,7 +225,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         valid: Array,
         **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del before
         clip, words = state.shared["clip"], jax.random.key_data(key)
         words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
         noise = correlated_noise.round_noise(

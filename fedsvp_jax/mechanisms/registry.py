@@ -24,12 +24,14 @@ from .base import Mechanism, free_before, nominal
 from .config import MechanismConfig, check_config
 from .subsampling import is_poisson, subsampling
 
+Factory = Callable[[MechanismConfig], Mechanism]
+
 
 class Entry(NamedTuple):
     """The facts of a mechanism before it is made: see `register_mechanism`."""
 
     label: str
-    factory: Callable[[MechanismConfig], Mechanism] | None = None
+    factory: Factory | None = None
     summary: str = ""
     settings: type[Settings] | None = None
     noise_setting: str | None = "epsilon"
@@ -53,7 +55,7 @@ _REGISTRY: dict[str, Entry] = {}
 
 def register_mechanism(
     name: str,
-    factory: Callable[[MechanismConfig], Mechanism],
+    factory: Factory,
     *,
     summary: str,
     settings: type[Settings] | None = None,
@@ -188,9 +190,7 @@ class BuiltInSettings(
 _TEXTS = toml_beside(__file__, "registry.toml")
 
 
-def _built_in(
-    name: str, factory: Callable[[MechanismConfig], Mechanism], **fields: Any
-) -> None:
+def _built_in(name: str, factory: Factory, **fields: Any) -> None:
     """Registers a mechanism of which registry.toml tells the rest."""
     texts = _TEXTS["mechanisms"][name]
     unread = [_TEXTS["groups"][group] for group in texts["unread"]]

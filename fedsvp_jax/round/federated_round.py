@@ -22,6 +22,7 @@ from fedsvp_jax.core.structs import (
     Model,
     Params,
     Weights,
+    iota,
 )
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
@@ -77,7 +78,19 @@ def federated_round(
         mechanism = make_mechanism(plan.mechanism, cell.mechanism)
 
         # The cohort.
-        clients, rows = cohort.clients_and_rows(plan, cell, state, round_num)
+        if cell.cohort is None:
+            clients = cohort.cohort_of_round(
+                cell.root.shared,
+                cell.allowance,
+                state.spent,
+                round_num,
+                cohort_size=plan.cohort_size,
+                cohorts=plan.cohorts,
+                admitted=state.admitted,
+            )
+            rows = jnp.maximum(clients, 0)
+        else:  # a stream's, which the host drew
+            clients, rows = cell.cohort, iota(plan.cohort_size)
         valid = clients >= 0
         sizes = cell.split.num_train[rows]
         uniform = plan.uniform_weights or mechanism.uniform_weights

@@ -46,7 +46,7 @@ def private_query_client(task: Task) -> LocalWork:
     return work._replace(weights=trained, private=private)
 
 
-def query_gradient(task: Task, private: Array) -> list[Array]:
+def query_gradient(task: Task, private: Array) -> private_query.Answer:
     """The private query's answer before its noise, at the broadcast model."""
     return private_query.mean_clipped_gradient(
         task.model,
@@ -59,8 +59,8 @@ def query_gradient(task: Task, private: Array) -> list[Array]:
 
 
 def only_if(
-    holds: Array, noised: list[Array], info: NoiseInfo
-) -> tuple[list[Array], NoiseInfo]:
+    holds: Array, noised: private_query.Answer, info: NoiseInfo
+) -> tuple[private_query.Answer, NoiseInfo]:
     """The noised answer and its NoiseInfo if `holds`, else zeros."""
     nothing = [jnp.zeros_like(leaf) for leaf in noised], nothing_private()
     return where(holds, (noised, info), nothing)

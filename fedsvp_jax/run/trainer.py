@@ -211,7 +211,6 @@ def _jitted(
     Args:
       shapes: of the cells and the data.
     """
-    del shapes
     mesh = placement.mesh()
     is_fetched_at_once = target.platform != "cpu" and mesh.size == 1
 

@@ -136,7 +136,6 @@ def _train_rows(
 
 def exact(game: Game, key: Array, number: int) -> Estimate:
     """Exact values from all 2**N - 1 coalitions; nothing is drawn."""
-    del key, number
 
     utilities = jnp.full((2**game.plan.num_attributes,), game.empty)
     trained, utilities = _train_planned(
