@@ -75,12 +75,6 @@ def inferred_label(gradient: Params, num_classes: int) -> Array:
     return jnp.argmin(biases[-1]).astype(jnp.int32)
 
 
-def total_variation(images: Array) -> Array:
-    """() float32: mean absolute difference of neighbouring pixels, down and across."""
-    down, across = (jnp.abs(jnp.diff(images, axis=axis)) for axis in (1, 2))
-    return jnp.mean(down) + jnp.mean(across)
-
-
 def disagreement(match: Match, gradient: Params, seen: Params) -> Array:
     """() float32, >= 0: how far a gradient is from the one that was seen.
 
@@ -116,7 +110,10 @@ def invert(
     def objective(images: Array) -> Array:
         value = disagreement(search.match, gradient_of(images), seen)
         if search.match == "cosine":
-            value += search.tv_weight * total_variation(images)
+            down, across = (
+                jnp.mean(jnp.abs(jnp.diff(images, axis=axis))) for axis in (1, 2)
+            )
+            value += search.tv_weight * (down + across)  # its total variation
         return value
 
     schedule = optax.piecewise_constant_schedule(

@@ -259,7 +259,7 @@ def make_plan(
     data: FederatedData,
     target: Target,
     parallelism: Parallelism,
-    query_parts: private_query.QueryParts = (),
+    query_parts: private_query.QueryParts,
     *,
     aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),

@@ -57,7 +57,7 @@ class Validation:
     count: Array
     batch_size: int
     lane_axes: tuple[str, ...]
-    kind: str = "accuracy"
+    kind: str
     known_trips: bool = False
 
     @property

@@ -162,7 +162,7 @@ class Data(NamedTuple):
 
     examples: Examples  # all clients', of training and validation
     test: Examples  # the server's
-    validation: Examples | None = None  # the server's, which choose the best round
+    validation: Examples | None  # the server's, which choose the best round
 
 
 @flax.struct.dataclass
@@ -175,7 +175,7 @@ class ServerState:
     answer: list[Array]  # average of the last private queries, [] without one
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
-    optimizer: optax.OptState | None = None  # the server's; None in FedAvg
+    optimizer: optax.OptState | None  # the server's; None in FedAvg
 
     @property
     def weights(self) -> Weights:

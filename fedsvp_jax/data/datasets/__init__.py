@@ -26,8 +26,8 @@ class Published(NamedTuple):
 
     load: Callable[[str, Any], Dataset]
     defaults: Record
-    facts: Facts = Facts()
-    needs_folder: bool = True
+    facts: Facts
+    needs_folder: bool
 
 
 DEFAULTS = toml_beside(__file__, "defaults.toml")
