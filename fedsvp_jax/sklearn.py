@@ -143,7 +143,6 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             num_classes=len(self.classes_),
             from_records=from_records,
         )
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
         config = ExperimentConfig(
             **_ROUTE,
             total_epsilon=self.total_epsilon,
@@ -155,7 +154,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             l2_norm_clip=self.l2_norm_clip,
             learning_rate=self.learning_rate,
             batch_size=min(len(y) - 1, _LARGEST_BATCH),
-            seed=seed,
+            seed=check_random_state(self.random_state).randint(2**31 - 1),
             secret_noise=self.random_state is None,
         )
         params, claim, steps = _trained(resolve(config, data), data)
