@@ -26,7 +26,7 @@ import numpy as np
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
-from fedsvp_jax.core.tree import cell_of, where
+from fedsvp_jax.core.tree import cell_of, stack, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
@@ -273,7 +273,7 @@ def _transcript(
                 )
             other = dataclasses.replace(other, shared=after.shared)
         states = where(uploaded, states, carry.states)
-        shared = jax.tree.map(lambda x: jnp.stack([x, x]), other.shared)
+        shared = stack([other.shared, other.shared])
         cost = jnp.asarray(game.allowance.costs)[
             jnp.minimum(round_num, len(game.allowance.costs) - 1)
         ]
@@ -296,7 +296,7 @@ def _transcript(
         )
 
     rounds = iota(settings.num_rounds)
-    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
+    both = stack([start, start])
     spent = jnp.zeros(num_clients, jnp.int32)
     _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
     gaps, variances = seen.gaps, seen.variances

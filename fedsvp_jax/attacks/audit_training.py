@@ -22,7 +22,7 @@ from fedsvp_jax.core.structs import (
     Weights,
     iota,
 )
-from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.core.tree import cell_of, stack
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.round import client_work, private_query
@@ -238,7 +238,7 @@ def training_player(
     if rows_per_person is not None:
         persons = jnp.maximum(jnp.arange(size) - (rows_per_person - 1), 0)
         worlds = [dataclasses.replace(world, persons=persons) for world in worlds]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    stacked = stack(worlds)
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
 
     def transcript(world: Array, key: Array) -> Transcript:

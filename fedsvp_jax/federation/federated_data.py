@@ -12,6 +12,7 @@ import numpy as np
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.settings import FEATURE_MODELS
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.store.clients import StoredClients
@@ -194,7 +195,7 @@ def _federate_store(config: ResolvedConfig, store: ClientStore) -> FederatedData
         test=preprocessing.device_examples(
             store.test_inputs, store.test_labels, tested
         ),
-        split=jax.tree.map(lambda leaf: leaf[None], empty.split),
+        split=cell_of(empty.split, None),
         counts=count_attributes(config, store, attributes, tested, train),
         num_train=num_train[None],
         most_copies=(store.most_copies,),

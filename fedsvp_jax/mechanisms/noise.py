@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.float32 import ROUNDOFF
 from fedsvp_jax.core.structs import Array, Number, Params
-from fedsvp_jax.core.tree import cut, is_finite, l2_norm, num_parameters
+from fedsvp_jax.core.tree import cut, is_finite, l2_norm, num_parameters, where
 
 # A changed tree, with () float32: whether it was clipped, or the norm of its noise.
 Measured = tuple[Params, Array]
@@ -44,8 +44,7 @@ def clip_into_ball(tree: Params, bound: Number) -> Measured:
     inner = jnp.float32(bound) * jnp.float32(1 - 32 * ROUNDOFF)
     shrunk, clipped = clip_by_l2_norm(tree, inner)
     finite = is_finite(tree)
-    inside = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0), shrunk)
-    return inside, jnp.where(finite, clipped, jnp.float32(1))
+    return where(finite, shrunk), jnp.where(finite, clipped, jnp.float32(1))
 
 
 def _gaussian(key: Array, std: Array, *, size: int) -> Array:

@@ -262,9 +262,7 @@ def client_round(
     sent_weights = None
     # Client 0's noise in an empty place would bare its update.
     if plan.hooks or plan.aggregator.needs_uploads:
-        sent_weights = jax.tree.map(
-            lambda leaf: jnp.where(valid, leaf, 0), Weights(upload.update, stats)
-        )
+        sent_weights = tree.where(valid, Weights(upload.update, stats))
     return summed, (memory, metrics, sent_weights)
 
 

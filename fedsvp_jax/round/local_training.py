@@ -492,7 +492,7 @@ def local_update(
         if per_example:
             updates = rounded(updates, jnp.minimum(count, 0))
         if not recipe.full_batches:
-            updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
+            updates = where(active, updates)
             stats_new = where(active, stats_new, stats_now)
             optimizer_new = where(active, optimizer_new, optimizer_state)
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new

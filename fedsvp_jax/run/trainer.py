@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.structs import Array, Model
-from fedsvp_jax.core.tree import num_bytes
+from fedsvp_jax.core.tree import cell_of, num_bytes
 from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation.program import Program
@@ -117,7 +117,7 @@ class Trainer:
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = stream(round_num, jax.device_get(state.spent)[0])
-            of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
+            of_cell = cell_of((cohort.split, cohort.clients), None)
             split, clients = jax.device_put(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
             placed = jax.device_put(cohort.examples, self._everywhere)
@@ -149,7 +149,7 @@ class Trainer:
             self._has_run = True
         state, metrics, words = self._compiled(*arguments)
         host = jax.device_get(metrics) if words is None else _split(words, metrics)
-        return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+        return state, cell_of(host, slice(num_rounds))
 
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of the compiled rounds, with shapes in place of the state."""
@@ -275,7 +275,7 @@ def _jitted(
         with jax.named_scope("rounds"):
             if rounds_in_program == 1 and plan.known_trips:
                 state, rows = one_round(state, first_round)
-                metrics = jax.tree.map(lambda row: row[None], rows)
+                metrics = cell_of(rows, None)
             else:
                 state, metrics = jax.lax.fori_loop(
                     0, num_rounds, step, (state, buffers)

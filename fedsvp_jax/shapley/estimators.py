@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from fedsvp_jax import shapley
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.structs import Array, Weights
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models.evaluation import Validation
 
@@ -125,7 +126,7 @@ def _train_rows(
 
     def turn(_: Weights, rows: Array) -> Measured:
         models, measured = lanes.stacked(train_and_measure, rows)
-        return jax.tree.map(lambda leaf: leaf[-1], models), measured
+        return cell_of(models, -1), measured
 
     if chunk == number:
         return turn(game.start, rows)
