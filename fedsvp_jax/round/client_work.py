@@ -3,8 +3,6 @@
 Each step is a function of its own, which the attacks and the audit call as well.
 """
 
-import dataclasses
-
 import jax.numpy as jnp
 
 from fedsvp_jax.core.prng import Address, Stream
@@ -37,7 +35,7 @@ def with_step_noise(
     if mechanism.step_noise_std is None:
         return rates
     std = mechanism.step_noise_std(ratio, round_num=round_num)
-    return dataclasses.replace(rates, step_noise_std=std)
+    return rates._replace(step_noise_std=std)
 
 
 def train(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,8 +64,7 @@ class TrainingRecipe:
     first_apart: bool = False  # the first step precedes the loop: weights are shared
 
 
-@flax.struct.dataclass
-class TrainingRates:
+class TrainingRates(NamedTuple):
     """The settings that a sweep may vary; every leaf () float32."""
 
     learning_rate: Number

@@ -189,7 +189,7 @@ def rates_of_round(
     """The cell's rates with the learning rate that the schedule gives to a round."""
     first = cell.rates.learning_rate
     rate = optimizers.learning_rate(plan.client, first, plan.num_rounds, round_num)
-    return dataclasses.replace(cell.rates, learning_rate=rate)
+    return cell.rates._replace(learning_rate=rate)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -165,9 +165,7 @@ def from_table(
         encoding.check_named(columns[person], "person", f"{name}: column {person}")
         _, persons = cells.distinct(columns[person])
         check_one_client(persons, of_client, clients, name)
-    is_test, divides = _split_rows(
-        columns, test_fraction, dropped, of_client, persons, name
-    )
+    is_test = _split_rows(columns, test_fraction, dropped, of_client, persons, name)
     notices = [
         f"values of column {column} repeat: ε protects one row, so a person with "
         f'several is protected less; [person] column = "{column}" in the schema makes '
@@ -188,7 +186,7 @@ def from_table(
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
-    dropped |= divides
+    dropped |= {_SPLIT} & columns.keys()
     if schema is None:
         schema, wrong = draft.strict(
             columns, ~is_test, label=label, dropped=dropped, source=name
@@ -363,8 +361,8 @@ def _split_rows(
     clients: np.ndarray,
     persons: np.ndarray | None,
     source: str,
-) -> tuple[np.ndarray, set[str]]:
-    """(rows,) bool: whether a row is for the test; and the column that says so, if any.
+) -> np.ndarray:
+    """(rows,) bool: whether a row is for the test, by a column that says so, if any.
 
     Args:
       dropped: columns that are not read for it.
@@ -387,7 +385,7 @@ def _split_rows(
                     f"{source}: column {_SPLIT} puts {len(both)} persons on both "
                     f"sides, the first {at}; put all rows of a person on one side"
                 )
-            return is_test, {_SPLIT}
+            return is_test
         other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
             f"{source}: column {name} holds {files.quoted(other[0])}; a column `split` "
@@ -398,8 +396,8 @@ def _split_rows(
     order = np.random.default_rng(0).permutation(number)
     size = round(test_fraction * number)
     if persons is None:
-        return _draw_rows(order, size, clients), set()
-    return (order < size)[persons], set()
+        return _draw_rows(order, size, clients)
+    return (order < size)[persons]
 
 
 def _split_column(columns: Columns, dropped: _ColumnNames) -> str | None:
