@@ -1,10 +1,11 @@
 """Options of keeping and watching a run; none of them decides a number."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
 
-class Options(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Options:
     """Options of keeping and watching a run or a sweep.
 
     Attributes:

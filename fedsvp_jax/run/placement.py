@@ -1,6 +1,6 @@
 """The layout of the work over devices."""
 
-from typing import NamedTuple
+import dataclasses
 
 import jax
 from jax.sharding import AxisType, Mesh
@@ -8,7 +8,8 @@ from jax.sharding import AxisType, Mesh
 from fedsvp_jax.devices import lanes
 
 
-class Placement(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Placement:
     """The layout of the work over devices; only `cell_chunk_size` can change numbers.
 
     Attributes:

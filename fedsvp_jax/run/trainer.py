@@ -55,7 +55,7 @@ class Trainer:
             weights=num_bytes(program.model.shapes(data.example).params),
             data=num_bytes((data.examples, data.test, data.validation)),
         )
-        self.placement = placement._replace(num_devices=num_devices)
+        self.placement = dataclasses.replace(placement, num_devices=num_devices)
         cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
         if rest:
             raise ValueError(
