@@ -8,18 +8,16 @@ others were made. `PartitionSettings` holds the limits of each number;
 the functions here refuse what the data cannot give.
 """
 
-import dataclasses
-
 import numpy as np
 
 from fedsvp_jax.core.prng import Draw, generator
-from fedsvp_jax.core.settings import Settings, setting
+from fedsvp_jax.core.settings import Settings, frozen, setting
 
 Parts = list[np.ndarray]  # rows of each client
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PartitionSettings(Settings):
     """Clients: how the examples are divided among them."""
 
