@@ -149,13 +149,24 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> Record:
     }
 
 
-def _private_number(config: AttributeSettings, facts: Facts) -> int:
-    """The number of --private_category.
+def _of_data(config: ExperimentConfig, facts: Facts | None) -> Record:
+    """The defaults that follow from the data, of settings that are not given.
 
     Raises:
-      ValueError: there is no such class or category, or --private_attribute is
-        another one.
+      ValueError: there is no class or category --private_category, or
+        --private_attribute is another one.
     """
+    sized = config.dataset in OWN_DATA
+    needs_facts = config.private_category is not None
+    needs_facts |= config.num_attributes is None and config.column is not None
+    if facts is None:
+        needed = sized and any(getattr(config, name) is None for name in SIZED)
+        facts = sources.facts(config) if needed or needs_facts else Facts()
+    defaults = _of_size(config, facts) if sized else {}
+    categories = facts.categories.get(config.column or "")
+    defaults["num_attributes"] = len(categories) if categories else 2
+    if config.private_category is None:
+        return defaults
     names: Sequence[str] | None = facts.class_names
     if config.column is not None:
         names = facts.categories.get(config.column)
@@ -172,23 +183,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
             f"private_attribute must be {number}, the number of private_category "
             f"{config.private_category}, got {config.private_attribute}"
         )
-    return number
-
-
-def _of_data(config: ExperimentConfig, facts: Facts | None) -> Record:
-    """The defaults that follow from the data, of settings that are not given."""
-    sized = config.dataset in OWN_DATA
-    needs_facts = config.private_category is not None
-    needs_facts |= config.num_attributes is None and config.column is not None
-    if facts is None:
-        needed = sized and any(getattr(config, name) is None for name in SIZED)
-        facts = sources.facts(config) if needed or needs_facts else Facts()
-    defaults = _of_size(config, facts) if sized else {}
-    categories = facts.categories.get(config.column or "")
-    defaults["num_attributes"] = len(categories) if categories else 2
-    if config.private_category is not None:
-        defaults["private_attribute"] = _private_number(config, facts)
-    return defaults
+    return defaults | {"private_attribute": number}
 
 
 def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> ResolvedConfig:

@@ -101,7 +101,7 @@ def row(account: Account, *, last: bool) -> Record:
         {name: account.epsilon_spent(name) for name in _methods(account, last)},
         account.delta_spent(),
         account.largest_claim,
-        _certain_chance(account, account.view),
+        account.certain_chance(account.most_spent(account.view), account.other_costs),
         account.passes,
     )
 
@@ -165,11 +165,6 @@ def _is_proved(
     sound = account.mechanism.basis.any_epsilon or largest < 1
     sound = method != "basic" or (sound and delta < 1)
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
-
-
-def _certain_chance(account: Account, view: str) -> float:
-    """`Account.certain_chance` of what was recorded, as a view sees it."""
-    return account.certain_chance(account.most_spent(view), account.other_costs)
 
 
 def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
@@ -348,7 +343,8 @@ def _claim(
     """A claim of what was spent, at `target_delta` unless δ is basic composition's."""
     at = account.terms.target_delta if delta is None else delta
     if certain is None:
-        certain = _certain_chance(account, view)
+        spent = account.most_spent(view)
+        certain = account.certain_chance(spent, account.other_costs)
     if at < certain and account.proved and math.isfinite(epsilon):
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
     proved = _is_proved(account, method, epsilon, at, account.largest_claim, certain)

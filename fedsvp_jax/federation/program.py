@@ -188,8 +188,13 @@ def build(
     for _, of_kind, account, _ in by_kind.values():
         mechanism = account.mechanism
         checks.check_mechanism(first, of_kind, mechanism, model, data, query_parts)
-        if aggregator is not None:
-            checks.check_aggregator(first.mechanism, mechanism)
+        on_sums = mechanism.basis.central or mechanism.grid is not None
+        if aggregator is not None and on_sums:
+            raise ValueError(
+                f"no aggregator of your own goes with mechanism {first.mechanism} as "
+                "it is set, whose claim is about the sum of the uploads: take "
+                "noise_trust=nobody and continuous noise"
+            )
     prepared, roots = [], []
     for kind, stated, copies in zip(kinds, configs, data.most_copies, strict=True):
         config, _, account, _ = by_kind[kind]

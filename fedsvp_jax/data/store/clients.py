@@ -68,19 +68,12 @@ class StoredClients(NamedTuple):
         Raises:
           ValueError: a client has no training or no validation examples.
         """
-        sizes = [
-            self._sizes(self.chosen[start : start + _TOGETHER])
-            for start in range(0, len(self.chosen), _TOGETHER)
-        ]
-        return self.division.counts(np.concatenate(sizes), self._attributes)
-
-    def _sizes(self, places: np.ndarray) -> np.ndarray:
-        """(m, N): examples by attribute of these clients of the store."""
-        starts, numbers = self.store.clients[places].T
-        clients = np.repeat(np.arange(len(places)), numbers)
-        before = np.cumsum(numbers) - numbers
-        rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
-        attributes = self.attribute_table[self.store.train_labels[rows]]
-        counts = np.zeros((len(places), self.num_attributes), int)
-        np.add.at(counts, (clients, attributes), 1)
-        return counts
+        counts = np.zeros((len(self.chosen), self.num_attributes), int)
+        for first in range(0, len(counts), _TOGETHER):
+            starts, numbers = self.store.clients[self.chosen[first:][:_TOGETHER]].T
+            clients = np.repeat(first + np.arange(len(numbers)), numbers)
+            before = np.cumsum(numbers) - numbers
+            rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
+            attributes = self.attribute_table[self.store.train_labels[rows]]
+            np.add.at(counts, (clients, attributes), 1)
+        return self.division.counts(counts, self._attributes)
