@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from fedsvp_jax.core.float32 import in_blocks
 from fedsvp_jax.core.structs import Array
 
 from .products import bordered, weight_gradient, with_gradients
@@ -158,8 +159,7 @@ def _in_parts(images: Array, kernel: Array) -> Array:
     tile_bytes *= images.dtype.itemsize
     smallest = min(-(-batch * tile_bytes // _TILE_BYTES), batch)
     parts = min(range(smallest, 2 * smallest), key=lambda parts: -batch % parts)
-    filled = jnp.pad(images, ((0, -batch % parts), (0, 0), (0, 0), (0, 0)))
-    return filled.reshape(parts, -1, *images.shape[1:])
+    return in_blocks(images, parts, -(-batch // parts))
 
 
 def _transform(matrix: np.ndarray, grid: Sequence[Sequence[Array]]) -> _Grid:

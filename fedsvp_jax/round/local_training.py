@@ -19,6 +19,7 @@ import optax
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.float32 import (
     ROUNDOFF,
+    in_blocks,
     pairwise_sum,
     reserve,
     rounded,
@@ -276,12 +277,8 @@ def _linear_gradient(
         with jax.default_matmul_precision("highest"):
             return jax.vjp(lambda now: logits_of(now, inputs), params)[1](scaled)[0]
 
-    def blocks(rows: Array) -> Array:
-        missing = num_blocks * _BLOCK - len(rows)
-        padded = jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
-        return padded.reshape(num_blocks, _BLOCK, *rows.shape[1:])
-
-    by_block = jax.vmap(of_block)(blocks(inputs), blocks(scaled))
+    blocks = (in_blocks(rows, num_blocks, _BLOCK) for rows in (inputs, scaled))
+    by_block = jax.vmap(of_block)(*blocks)
     return jax.tree.map(
         lambda leaf: pairwise_sum(leaf) * np.float32(1 / batch_size), by_block
     )
