@@ -6,7 +6,6 @@ machine unless the tool's own environment variable says so: WANDB_MODE, or
 MLFLOW_TRACKING_URI.
 """
 
-import importlib
 import itertools
 import os
 import pathlib
@@ -70,57 +69,66 @@ def _spent_tag(row: Record, method: str) -> str:
     return f"epsilon_spent/{name}"
 
 
-def _tensorboard(place: pathlib.Path, name: str) -> Logger:
+Start = Callable[[pathlib.Path, str], Logger]  # of the folder and name of a run
+
+
+def _tensorboard() -> Start:
     """An event file, without TensorFlow."""
     from tensorboardX import SummaryWriter
 
-    writer = SummaryWriter(str(place), flush_secs=5)
-    return Logger(writer.add_scalar, writer.close)
+    def start(place: pathlib.Path, name: str) -> Logger:
+        writer = SummaryWriter(str(place), flush_secs=5)
+        return Logger(writer.add_scalar, writer.close)
+
+    return start
 
 
-def _wandb(place: pathlib.Path, name: str) -> Logger:
+def _wandb() -> Start:
     """A run of Weights & Biases, offline; `wandb sync` sends it."""
     import wandb
 
-    place.mkdir(parents=True)
-    run = wandb.init(
-        project="fedsvp_jax",
-        name=name,
-        dir=str(place),
-        mode=os.environ.get("WANDB_MODE", "offline"),
-        reinit="create_new",
-    )
-    return Logger(lambda tag, value, step: run.log({tag: value}, step=step), run.finish)
+    def start(place: pathlib.Path, name: str) -> Logger:
+        place.mkdir(parents=True)
+        run = wandb.init(
+            project="fedsvp_jax",
+            name=name,
+            dir=str(place),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+            reinit="create_new",
+        )
+        return Logger(
+            lambda tag, value, step: run.log({tag: value}, step=step), run.finish
+        )
+
+    return start
 
 
-def _mlflow(place: pathlib.Path, name: str) -> Logger:
+def _mlflow() -> Start:
     """A run of MLflow, in a store of files."""
     from mlflow import MlflowClient
 
-    # MLflow makes the trash with a new store, and forgets that this one is new.
-    (place / ".trash").mkdir(parents=True)
-    # Since 3.17 MLflow refuses a store of files without this variable.
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
-    client = MlflowClient(tracking_uri=uri)
-    existing = client.get_experiment_by_name("fedsvp_jax")
-    experiment = existing and existing.experiment_id
-    if experiment is None:
-        experiment = client.create_experiment("fedsvp_jax")
-    run = client.create_run(experiment, run_name=name).info.run_id
-    return Logger(
-        lambda tag, value, step: client.log_metric(run, tag, value, step=step),
-        lambda: client.set_terminated(run),
-    )
+    def start(place: pathlib.Path, name: str) -> Logger:
+        # MLflow makes the trash with a new store, and forgets that this one is new.
+        (place / ".trash").mkdir(parents=True)
+        # Since 3.17 MLflow refuses a store of files without this variable.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
+        client = MlflowClient(tracking_uri=uri)
+        existing = client.get_experiment_by_name("fedsvp_jax")
+        experiment = existing and existing.experiment_id
+        if experiment is None:
+            experiment = client.create_experiment("fedsvp_jax")
+        run = client.create_run(experiment, run_name=name).info.run_id
+        return Logger(
+            lambda tag, value, step: client.log_metric(run, tag, value, step=step),
+            lambda: client.set_terminated(run),
+        )
+
+    return start
 
 
-# The library, and what starts a log in the folder of a run of some name; by the name
-# that --logger takes, as extra and folder do.
-LOGGERS: dict[str, tuple[str, Callable[[pathlib.Path, str], Logger]]] = {
-    "tensorboard": ("tensorboardX", _tensorboard),
-    "wandb": ("wandb", _wandb),
-    "mlflow": ("mlflow", _mlflow),
-}
+# By the name that --logger takes, as extra and folder do: each imports its library.
+LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}
 
 
 class Loggers:
@@ -135,13 +143,14 @@ class Loggers:
     """
 
     def __init__(self, folder: pathlib.Path, names: Sequence[str]) -> None:
-        self._folder, self._names = folder, names
+        self._folder = folder
+        self._starts: dict[str, Start] = {}
         self._open: dict[str, list[Logger]] = {}
         for name in names:
             if name not in LOGGERS:
                 raise unknown("logger", name, tuple(LOGGERS))
             with extras.needed(name, f"logger {name}"):
-                importlib.import_module(LOGGERS[name][0])
+                self._starts[name] = LOGGERS[name]()
 
     def start(self, run: str) -> None:
         """Starts a run's logs anew, which are empty.
@@ -150,11 +159,10 @@ class Loggers:
           run: its name in a sweep, a folder below; "" is a run by itself.
         """
         self._open[run] = []
-        for name in self._names:
+        for name, start in self._starts.items():
             place = self._folder / name / run
             shutil.rmtree(place, ignore_errors=True)
-            title = run or self._folder.resolve().name
-            self._open[run].append(LOGGERS[name][1](place, title))
+            self._open[run].append(start(place, run or self._folder.resolve().name))
 
     def add(self, run: str, row: Record) -> None:
         """A row's numbers at its round."""
