@@ -91,7 +91,7 @@ class ResolvedConfig(ExperimentConfig):
 
 # Defaults of data of one's own that follow from their size (`_of_size`).
 SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
-OWN_DATA = {name: DEFAULTS[name] for name in ("npz", "csv", "store")}
+OWN_DATA = ("npz", "csv", "store")
 
 
 def defaults_of(name: str) -> Record:
@@ -101,12 +101,10 @@ def defaults_of(name: str) -> Record:
       ValueError: there is no such data set.
     """
     family = name.partition(":")[0]
-    if family in OWN_DATA:
-        return DEFAULTS["common"] | OWN_DATA[family]
-    if family not in DATA_SETS:
-        choices = [*DATA_SETS, *OWN_DATA, "tfds:NAME"]
-        raise unknown("dataset", name, choices)
-    return DEFAULTS["common"] | DATA_SETS[family].defaults
+    choices = (*DATA_SETS, *OWN_DATA)
+    if family not in choices:
+        raise unknown("dataset", name, (*choices, "tfds:NAME"))
+    return DEFAULTS["common"] | DEFAULTS[family]
 
 
 def check_resolved(config: ResolvedConfig) -> None:
