@@ -5,7 +5,7 @@
 
 All contributors and testers are one compiled computation. Its cost grows with the
 number of contributors times the number of testers, since every tester evaluates every
-contribution. The features of the frozen network (`FrozenNetwork.features`) are computed
+contribution. The features of the frozen network (`last_layer.freeze`) are computed
 once, before it.
 
 Source: lazy influence (arXiv 2205.11518), sec. 3.4, algorithm 1.
