@@ -278,7 +278,7 @@ def _tilt(
     constant = theta * log_theta - (theta + 1) * math.log1p(theta) - log_delta
     std = math.sqrt(max(variance, theta**-2))
     steps = math.sqrt(2 * _OUTSIDE) / std * 2.0 ** np.arange(-6, 4)
-    low, high = (
+    ends_of_grid = (
         sign
         * min(
             (_cumulants(losses, theta + sign * step)[0] - log_moment + _OUTSIDE) / step
@@ -286,7 +286,7 @@ def _tilt(
         )
         for sign in (-1, 1)
     )
-    return _Tilt(theta, (log_moment + constant) / theta, low, high)
+    return _Tilt(theta, (log_moment + constant) / theta, *ends_of_grid)
 
 
 def _discretized(
