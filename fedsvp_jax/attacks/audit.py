@@ -342,8 +342,10 @@ def make_player(
         keys = jax.vmap(jax.random.split)(jax.random.split(key, num_games))
         seen = jax.device_get(both(keys))
         first = cell_of(seen, (slice(None), 0))
+        inside, outside = np.swapaxes(seen.score, 1, 2)
         return Scores(
-            *np.swapaxes(seen.score, 1, 2),  # inside, outside
+            inside,
+            outside,
             first.uploaded[0],
             np.logical_and.accumulate(np.all(seen.gaussian, axis=(0, 1))),
             first.info,
