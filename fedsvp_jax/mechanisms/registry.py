@@ -148,10 +148,11 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):
         mechanism = mechanism._replace(subsampling=subsampling(config))
-    if config.noise_sampler == "discrete" and name != "none":
-        mechanism = discrete_noise.discrete(mechanism, config, name)
-    if config.noise_trust == "secure_aggregation" and name != "none":
-        mechanism = shared_noise.shared(mechanism, config, name)
+    if name != "none":
+        if config.noise_sampler == "discrete":
+            mechanism = discrete_noise.discrete(mechanism, config, name)
+        if config.noise_trust == "secure_aggregation":
+            mechanism = shared_noise.shared(mechanism, config, name)
     if config.clip.is_query:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
     if name not in BUILT_IN:
