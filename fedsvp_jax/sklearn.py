@@ -173,7 +173,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the class of the largest probability."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+        codes = self.predict_proba(X).argmax(1)  # which asks first whether it is fitted
+        return np.asarray(self.classes_[codes])
 
     def _state(self, rows: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
         """Sets classes and bounds, as stated; what the rows decided, in words."""
