@@ -19,7 +19,7 @@ from fedsvp_jax.core.common_settings import (
     TrainingSettings,
 )
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.core.settings import FEATURE_MODELS, unknown
+from fedsvp_jax.core.settings import FEATURE_MODELS, frozen, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
@@ -32,7 +32,7 @@ from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 
 
 # The order of the parts is that of the settings, in config.json and in the help.
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ExperimentConfig(
     ExecutionSettings,
     EvaluationSettings,
@@ -91,7 +91,7 @@ class ResolvedConfig(ExperimentConfig):
 
 # Defaults of data of one's own that follow from their size (`_of_size`).
 SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
-OWN_DATA = {name: DEFAULTS[name] for name in ("npz", "csv", "store")}
+OWN_DATA = ("npz", "csv", "store")
 
 
 def defaults_of(name: str) -> Record:
@@ -101,12 +101,10 @@ def defaults_of(name: str) -> Record:
       ValueError: there is no such data set.
     """
     family = name.partition(":")[0]
-    if family in OWN_DATA:
-        return DEFAULTS["common"] | OWN_DATA[family]
-    if family not in DATA_SETS:
-        choices = [*DATA_SETS, *OWN_DATA, "tfds:NAME"]
-        raise unknown("dataset", name, choices)
-    return DEFAULTS["common"] | DATA_SETS[family].defaults
+    choices = (*DATA_SETS, *OWN_DATA)
+    if family not in choices:
+        raise unknown("dataset", name, (*choices, "tfds:NAME"))
+    return DEFAULTS["common"] | DEFAULTS[family]
 
 
 def check_resolved(config: ResolvedConfig) -> None:
@@ -149,13 +147,24 @@ def _of_size(config: ExperimentConfig, facts: Facts) -> Record:
     }
 
 
-def _private_number(config: AttributeSettings, facts: Facts) -> int:
-    """The number of --private_category.
+def _of_data(config: ExperimentConfig, facts: Facts | None) -> Record:
+    """The defaults that follow from the data, of settings that are not given.
 
     Raises:
-      ValueError: there is no such class or category, or --private_attribute is
-        another one.
+      ValueError: there is no class or category --private_category, or
+        --private_attribute is another one.
     """
+    sized = config.dataset in OWN_DATA
+    needs_facts = config.private_category is not None
+    needs_facts |= config.num_attributes is None and config.column is not None
+    if facts is None:
+        needed = sized and any(getattr(config, name) is None for name in SIZED)
+        facts = sources.facts(config) if needed or needs_facts else Facts()
+    defaults = _of_size(config, facts) if sized else {}
+    categories = facts.categories.get(config.column or "")
+    defaults["num_attributes"] = len(categories) if categories else 2
+    if config.private_category is None:
+        return defaults
     names: Sequence[str] | None = facts.class_names
     if config.column is not None:
         names = facts.categories.get(config.column)
@@ -172,23 +181,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
             f"private_attribute must be {number}, the number of private_category "
             f"{config.private_category}, got {config.private_attribute}"
         )
-    return number
-
-
-def _of_data(config: ExperimentConfig, facts: Facts | None) -> Record:
-    """The defaults that follow from the data, of settings that are not given."""
-    sized = config.dataset in OWN_DATA
-    needs_facts = config.private_category is not None
-    needs_facts |= config.num_attributes is None and config.column is not None
-    if facts is None:
-        needed = sized and any(getattr(config, name) is None for name in SIZED)
-        facts = sources.facts(config) if needed or needs_facts else Facts()
-    defaults = _of_size(config, facts) if sized else {}
-    categories = facts.categories.get(config.column or "")
-    defaults["num_attributes"] = len(categories) if categories else 2
-    if config.private_category is not None:
-        defaults["private_attribute"] = _private_number(config, facts)
-    return defaults
+    return defaults | {"private_attribute": number}
 
 
 def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> ResolvedConfig:
@@ -211,8 +204,7 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
     defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
-    batch_size = config.batch_size or defaults["batch_size"]
-    defaults["delta"] = 1.0 / max(batch_size, 2)
+    defaults["delta"] = 1.0 / max(config.batch_size or defaults["batch_size"], 2)
     defaults["server_learning_rate"] = 1.0 if config.server_optimizer == "sgd" else 0.01
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None

@@ -143,7 +143,6 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             num_classes=len(self.classes_),
             from_records=from_records,
         )
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
         config = ExperimentConfig(
             **_ROUTE,
             total_epsilon=self.total_epsilon,
@@ -155,7 +154,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             l2_norm_clip=self.l2_norm_clip,
             learning_rate=self.learning_rate,
             batch_size=min(len(y) - 1, _LARGEST_BATCH),
-            seed=seed,
+            seed=check_random_state(self.random_state).randint(2**31 - 1),
             secret_noise=self.random_state is None,
         )
         params, claim, steps = _trained(resolve(config, data), data)
@@ -174,7 +173,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the class of the largest probability."""
-        codes = self.predict_proba(X).argmax(1)
+        codes = self.predict_proba(X).argmax(1)  # which asks first whether it is fitted
         return np.asarray(self.classes_[codes])
 
     def _state(self, rows: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
@@ -233,8 +232,7 @@ def _trained(
     secret = noise_key.fresh() if config.secret_noise else None
     program = federation.build([config], data, noise_key=secret)
     trainer = Trainer(program, placement=Placement(rounds_per_call=config.num_rounds))
-    start = trainer.initial_state()
-    state, metrics = trainer.advance(start, 0, config.num_rounds)
+    state, metrics = trainer.advance(trainer.initial_state(), 0, config.num_rounds)
     (account,) = program.accounts
     for index in range(config.num_rounds):
         of_round = cell_of(metrics, (index, 0))

@@ -279,10 +279,9 @@ class Account:
         if self.mechanism.basis.concentrated or sums.precision == 0:
             return filter_chance
         if subsampling is not None:
-            steps = subsampling.steps(z, math.ceil(sums.uploads))
             return filter_chance + max(
                 certain_chance(step.multiplier, step.number, step.rate)
-                for step in steps
+                for step in subsampling.steps(z, math.ceil(sums.uploads))
             )
         number = sums.precision * z**2 if z > 0 else 1.0
         return filter_chance + certain_chance(z, number)

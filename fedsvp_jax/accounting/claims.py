@@ -101,7 +101,7 @@ def row(account: Account, *, last: bool) -> Record:
         {name: account.epsilon_spent(name) for name in _methods(account, last)},
         account.delta_spent(),
         account.largest_claim,
-        _certain_chance(account, account.view),
+        account.certain_chance(account.most_spent(account.view), account.other_costs),
         account.passes,
     )
 
@@ -131,11 +131,11 @@ def _with_meaning(
     passes: int,
 ) -> Record:
     """What was spent and what it means; nominal where `passes` make it a tally."""
-    target, status = account.terms.target_delta, dict.fromkeys(spent, "nominal")
-    for method, epsilon in spent.items() if passes == 0 else ():
+    target, status = account.terms.target_delta, {}
+    for method, epsilon in spent.items():
         at = delta if method == "basic" else target
-        if _is_proved(account, method, epsilon, at, largest, certain):
-            status[method] = "proved"
+        proved = _is_proved(account, method, epsilon, at, largest, certain)
+        status[method] = "proved" if proved and passes == 0 else "nominal"
     meaning = {
         "status": status,
         "delta_spent": delta,
@@ -165,11 +165,6 @@ def _is_proved(
     sound = account.mechanism.basis.any_epsilon or largest < 1
     sound = method != "basic" or (sound and delta < 1)
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
-
-
-def _certain_chance(account: Account, view: str) -> float:
-    """`Account.certain_chance` of what was recorded, as a view sees it."""
-    return account.certain_chance(account.most_spent(view), account.other_costs)
 
 
 def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
@@ -301,8 +296,7 @@ def spent_by_copies(account: Account, method: str, view: str) -> tuple[float, fl
       ε, and `Account.certain_chance` of all k by the same bounds: in one round an
       average moves by at most what k clients move it by, k/z with the least z of one.
     """
-    against_server = account.mechanism.basis.against_server
-    seen = {view, "server"} if against_server else {view}
+    seen = {view, "server"} if account.mechanism.basis.against_server else {view}
     bounds = [_sums_of_copies(account, name) for name in sorted(seen)]
     return (
         min(bound.composed(method, sums, cost) for bound, sums, cost in bounds),
@@ -349,11 +343,11 @@ def _claim(
     """A claim of what was spent, at `target_delta` unless δ is basic composition's."""
     at = account.terms.target_delta if delta is None else delta
     if certain is None:
-        certain = _certain_chance(account, view)
+        spent = account.most_spent(view)
+        certain = account.certain_chance(spent, account.other_costs)
     if at < certain and account.proved and math.isfinite(epsilon):
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
-    largest = account.largest_claim
-    proved = _is_proved(account, method, epsilon, at, largest, certain)
+    proved = _is_proved(account, method, epsilon, at, account.largest_claim, certain)
     relation, name = account.mechanism.basis.relation, adversary(account, view)
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 

@@ -105,9 +105,16 @@ def _composed(
         orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
         curve = 0.5 * precision * orders
         if steps is not None:
-            curve = curve + steps.number * _step_divergences(steps._replace(number=1))
+            curve += steps.number * _step_divergences(steps._replace(number=1))
         for count, epsilon in responses:
-            curve = curve + count * randomized_response_rdp(orders, epsilon)
+            # Of a binary randomised response (Mironov 2017, arXiv 1702.07476, prop. 5):
+            # D_α = ln(p^α q^(1−α) + q^α p^(1−α))/(α − 1), p = e^ε/(1 + e^ε), q = 1 − p
+            log_p, log_q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+            total = np.logaddexp(
+                orders * log_p + (1 - orders) * log_q,
+                orders * log_q + (1 - orders) * log_p,
+            )
+            curve += count * (total / (orders - 1))
         return float(rdp_privacy_accountant.compute_epsilon(orders, curve, delta)[0])
     from .losses import Gaussians, Responses, epsilon_of
 
@@ -134,17 +141,3 @@ def _step_divergences(step: SampledSteps) -> np.ndarray:
     gaussian = Gaussians(*step)
     orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS
     return np.asarray([gaussian.divergence(order) for order in orders])
-
-
-def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
-    """Rényi divergence of one binary randomised response, by order α.
-
-        ln(p^α q^(1−α) + q^α p^(1−α)) / (α − 1), p = e^ε/(1 + e^ε), q = 1 − p
-
-    Source: Mironov 2017 (arXiv 1702.07476), Proposition 5.
-    """
-    log_p, log_q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
-    total = np.logaddexp(
-        orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p
-    )
-    return total / (orders - 1)

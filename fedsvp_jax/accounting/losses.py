@@ -23,6 +23,7 @@ from scipy import fft, optimize, signal, special
 
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
+Masses = tuple[np.ndarray, np.ndarray, np.ndarray]  # places on a grid, P's and Q's
 Ends = tuple[float, float]  # the lowest and the highest that counts
 _ERROR = 1e-5  # of ε: what the grid adds, about
 _MOST_POINTS = 2**20  # of a grid, for which it may add more
@@ -106,9 +107,7 @@ class Gaussians(SampledSteps):
         low = 1 - reach if self.rate == 1 else -reach
         return low, min(1 + reach, -z * float(special.ndtri_exp(share - epsilon)))
 
-    def grid(
-        self, interval: float, low: float, high: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def grid(self, interval: float, low: float, high: float) -> Masses:
         """Places on a grid of losses for x from low to high, and masses between them.
 
         Masses are of both distributions where L is between −∞, each of the places times
@@ -145,9 +144,7 @@ class Responses(NamedTuple):
         """The two losses."""
         return -self.epsilon, self.epsilon
 
-    def grid(
-        self, interval: float, low: float, high: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def grid(self, interval: float, low: float, high: float) -> Masses:
         """The losses on a grid, as `Gaussians.grid` has them."""
         loss, log_mass = self.quadrature(low, high)
         last = math.ceil(high / interval)
@@ -281,7 +278,7 @@ def _tilt(
     constant = theta * log_theta - (theta + 1) * math.log1p(theta) - log_delta
     std = math.sqrt(max(variance, theta**-2))
     steps = math.sqrt(2 * _OUTSIDE) / std * 2.0 ** np.arange(-6, 4)
-    low, high = (
+    ends_of_grid = (
         sign
         * min(
             (_cumulants(losses, theta + sign * step)[0] - log_moment + _OUTSIDE) / step
@@ -289,7 +286,7 @@ def _tilt(
         )
         for sign in (-1, 1)
     )
-    return _Tilt(theta, (log_moment + constant) / theta, low, high)
+    return _Tilt(theta, (log_moment + constant) / theta, *ends_of_grid)
 
 
 def _discretized(

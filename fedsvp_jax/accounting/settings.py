@@ -1,11 +1,9 @@
 """The settings of a promise: --total_epsilon and how it is counted."""
 
-import dataclasses
-
-from fedsvp_jax.core.settings import Settings, setting
+from fedsvp_jax.core.settings import Settings, frozen, setting
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PromiseSettings(Settings):
     """Promise: what a client may spend over the run, and how it is counted."""
 

@@ -100,15 +100,19 @@ def of_promises(promises: Pairs) -> Record:
     from scipy import optimize
 
     precision = sum(  # 2ρ
-        optimize.brentq(_excess, 0.0, 4 * promise[0] + 40, promise, xtol=1e-15)
-        for promise in promises
+        optimize.brentq(
+            lambda precision, epsilon, delta: (
+                composed_epsilon("rdp", precision, delta) - epsilon
+            ),
+            0.0,
+            4 * pair[0] + 40,
+            pair,
+            xtol=1e-15,
+        )
+        for pair in promises
     )
     epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
     return risk(_pairs(epsilon, promises[0][1]))
-
-
-def _excess(precision: float, epsilon: float, delta: float) -> float:
-    return composed_epsilon("rdp", precision, delta) - epsilon
 
 
 def _pairs(epsilon: Callable[[float], float], delta: float) -> Pairs:

@@ -26,7 +26,7 @@ import numpy as np
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
-from fedsvp_jax.core.tree import cell_of, where
+from fedsvp_jax.core.tree import cell_of, stack, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
@@ -123,8 +123,7 @@ def _cohorts(
     thinned = everybody.at[first[game.admitted or size :]].set(False)
 
     def of_round(spent: Array, round_num: Array | int) -> Array:
-        is_first_turn = round_num < num_clients // size
-        admitted = jnp.where(is_first_turn, everybody, thinned)
+        admitted = jnp.where(round_num < num_clients // size, everybody, thinned)
         return cohort_of(spent, round_num, admitted=admitted)
 
     return num_clients, first[0], of_round
@@ -248,8 +247,7 @@ def _transcript(
             return bare, info
 
         bare, infos = jax.vmap(silent)(clients)
-        is_other = valid & ~is_canary
-        weights = jnp.where(is_other, factors, 0.0)
+        weights = jnp.where(valid & ~is_canary, factors, 0.0)
         seen = jnp.where(uploaded, noised, nothing) + weights @ bare
         variances = jnp.where(uploaded, jnp.square(stds), 0.0)
         variances += jnp.sum(jnp.square(weights * infos.noise_std))
@@ -275,7 +273,7 @@ def _transcript(
                 )
             other = dataclasses.replace(other, shared=after.shared)
         states = where(uploaded, states, carry.states)
-        shared = jax.tree.map(lambda x: jnp.stack([x, x]), other.shared)
+        shared = stack([other.shared, other.shared])
         cost = jnp.asarray(game.allowance.costs)[
             jnp.minimum(round_num, len(game.allowance.costs) - 1)
         ]
@@ -298,7 +296,7 @@ def _transcript(
         )
 
     rounds = iota(settings.num_rounds)
-    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
+    both = stack([start, start])
     spent = jnp.zeros(num_clients, jnp.int32)
     _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
     gaps, variances = seen.gaps, seen.variances

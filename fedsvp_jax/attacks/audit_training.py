@@ -22,7 +22,7 @@ from fedsvp_jax.core.structs import (
     Weights,
     iota,
 )
-from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.core.tree import cell_of, stack
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.round import client_work, private_query
@@ -41,13 +41,11 @@ def pushed_model() -> Model:
     """
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
-        del key, example
         return {"w": jnp.zeros(2, jnp.float32)}, {}
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> tuple[Array, Params]:
-        del train, key
         first = x @ params["w"] - jnp.float32(_OFFSET)
         return jnp.stack([first, jnp.zeros_like(first)], axis=-1), stats
 
@@ -240,7 +238,7 @@ def training_player(
     if rows_per_person is not None:
         persons = jnp.maximum(jnp.arange(size) - (rows_per_person - 1), 0)
         worlds = [dataclasses.replace(world, persons=persons) for world in worlds]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
+    stacked = stack(worlds)
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
 
     def transcript(world: Array, key: Array) -> Transcript:
@@ -270,14 +268,14 @@ def training_player(
                         recipe, noised_rates, silent, key=round_key, client_id=client_id
                     )
 
-                seen = seen + jnp.sum(jax.vmap(noise_of)(1 + iota(num_others)))
+                seen += jnp.sum(jax.vmap(noise_of)(1 + iota(num_others)))
             if recipe.places is None:
                 silent_rates = partial(trained_update, recipe, rates, key=round_key)
                 score = score + seen - jnp.mean(jax.vmap(silent_rates)(stacked))
             else:
                 steps = recipe.local_steps or recipe.local_epochs
                 step_std = rates.learning_rate * noised_rates.step_noise_std
-                score = score + blind_log_ratio(
+                score += blind_log_ratio(
                     seen,
                     shift=(rows_per_person or 1)
                     * rates.learning_rate

@@ -80,8 +80,7 @@ class Discriminator(nn.Module):
         x = images
         for features in (16,) if small else (16, 32):
             x = nn.leaky_relu(_Biased(features, 4, 2)(x), 0.2)
-        side = 2 if small else 3
-        x = nn.leaky_relu(_Biased(32, side)(x), 0.2)
+        x = nn.leaky_relu(_Biased(32, 2 if small else 3)(x), 0.2)
         return _Biased(1, 1)(x).reshape(len(images), -1)
 
 

@@ -16,7 +16,6 @@ Sources: Deep Leakage from Gradients (arXiv 1906.08935); iDLG (arXiv 2001.02610)
 Inverting Gradients (arXiv 2003.14053), sec. 4 and 6.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -36,8 +35,7 @@ _RATE = 0.1  # first step size; it is divided by ten after these shares of the s
 _DECAYS = (3 / 8, 5 / 8, 7 / 8)
 
 
-@dataclasses.dataclass(frozen=True)
-class Search:
+class Search(NamedTuple):
     """Settings of the search for images.
 
     Attributes:
@@ -77,12 +75,6 @@ def inferred_label(gradient: Params, num_classes: int) -> Array:
     return jnp.argmin(biases[-1]).astype(jnp.int32)
 
 
-def total_variation(images: Array) -> Array:
-    """() float32: mean absolute difference of neighbouring pixels, down and across."""
-    down, across = (jnp.abs(jnp.diff(images, axis=axis)) for axis in (1, 2))
-    return jnp.mean(down) + jnp.mean(across)
-
-
 def disagreement(match: Match, gradient: Params, seen: Params) -> Array:
     """() float32, >= 0: how far a gradient is from the one that was seen.
 
@@ -118,7 +110,10 @@ def invert(
     def objective(images: Array) -> Array:
         value = disagreement(search.match, gradient_of(images), seen)
         if search.match == "cosine":
-            value = value + search.tv_weight * total_variation(images)
+            down, across = (
+                jnp.mean(jnp.abs(jnp.diff(images, axis=axis))) for axis in (1, 2)
+            )
+            value += search.tv_weight * (down + across)  # its total variation
         return value
 
     schedule = optax.piecewise_constant_schedule(

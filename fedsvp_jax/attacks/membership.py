@@ -123,8 +123,7 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Record:
         measured(score(phi[remaining], member[remaining]), member[remaining])[0]
         for remaining in ~np.eye(count, dtype=bool)
     ]
-    pseudo_std = (count - 1) * np.std(replicates, axis=0, ddof=1)
-    reach = student.half_width(pseudo_std, count)
+    reach = student.half_width((count - 1) * np.std(replicates, axis=0, ddof=1), count)
     record: Record = {"curve": curve}
     levels = [f"{level:g}" for level in FALSE_POSITIVE_RATES]
     ends = {"": values, "_low": values - reach, "_high": values + reach}

@@ -14,11 +14,9 @@ a 5. The attack follows Hitaj et al. 2017 (arXiv 1702.07464). FedSVA, sec. 4.2, 
 without details, so this is a reconstruction.
 """
 
-import dataclasses
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import optax
@@ -42,8 +40,7 @@ _NOISE_STD = 0.3  # of the noise that t adds to pixels in [-1, 1]
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
 
-@dataclasses.dataclass(frozen=True)
-class AttackPlan:
+class AttackPlan(NamedTuple):
     """The attack's static settings, fixed when it is compiled.
 
     Attributes:
@@ -63,8 +60,7 @@ class AttackPlan:
         return Generator(self.image_shape, self.num_classes)
 
 
-@flax.struct.dataclass
-class AttackerState:
+class AttackerState(NamedTuple):
     """The attackers' networks; every leaf has a leading axis (A,)."""
 
     generator: Params
@@ -139,10 +135,9 @@ def attack_round(
             labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
             latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
 
-            def make(params: Params) -> Array:
-                return generator.apply(params, latents, labels)
-
-            generated, pull = jax.vjp(make, state.generator)
+            generated, pull = jax.vjp(
+                lambda params: generator.apply(params, latents, labels), state.generator
+            )
 
             def discriminator_loss(params: Params) -> Array:
                 truth = judge.apply(params, real)

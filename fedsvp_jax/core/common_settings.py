@@ -1,7 +1,5 @@
 """The settings of every run, by theme: rounds, training, noise, execution."""
 
-import dataclasses
-
 from .clips import CLIPS, Clip
 from .settings import (
     FEATURE_MODELS,
@@ -9,13 +7,14 @@ from .settings import (
     MODEL_NAMES,
     NEEDS_ESTIMATION,
     Settings,
+    frozen,
     setting,
 )
 
 _LINEAR = "|".join(("model=logistic", *FEATURE_MODELS))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RoundSettings(Settings):
     """Rounds: how many clients train how long."""
 
@@ -67,7 +66,7 @@ class RoundSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class TrainingSettings(Settings):
     """Training: the model and what a client computes with it."""
 
@@ -124,7 +123,7 @@ class TrainingSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NoiseSettings(Settings):
     """Noise: what every mechanism reads."""
 
@@ -249,7 +248,7 @@ class NoiseSettings(Settings):
         return self.clip.in_steps and self.noise_sampler == "discrete"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MechanismChoice(Settings):
     """Mechanism: which one adds the noise."""
 
@@ -258,7 +257,7 @@ class MechanismChoice(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class EvaluationSettings(Settings):
     """Evaluation: when and how the server tests the model."""
 
@@ -282,7 +281,7 @@ class EvaluationSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ExecutionSettings(Settings):
     """Execution: the seed, and what may change the last bits."""
 

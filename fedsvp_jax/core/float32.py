@@ -38,6 +38,12 @@ def weighted_sum(weights: Array, rows: Array) -> Array:
     return pairwise_sum(weights.reshape(-1, *(1,) * (rows.ndim - 1)) * rows)
 
 
+def in_blocks(rows: Array, number: int, size: int) -> Array:
+    """(number, size, ...): blocks of rows (n, ...), the last filled up with zeros."""
+    edges = [(0, number * size - len(rows)), *[(0, 0)] * (rows.ndim - 1)]
+    return jnp.pad(rows, edges).reshape(number, size, *rows.shape[1:])
+
+
 def staged_sum(numbers: Array) -> tuple[Array, int]:
     """The sum of all numbers of an array in few passes, and H of this order.
 
@@ -56,9 +62,7 @@ def staged_sum(numbers: Array) -> tuple[Array, int]:
         if not axes:
             blocks = -(-len(numbers) // _STAGE)
             count = -(-len(numbers) // (8 * blocks)) * 8
-            missing = blocks * count - len(numbers)
-            numbers = jnp.pad(numbers, [(0, missing), *[(0, 0)] * (numbers.ndim - 1)])
-            numbers = numbers.reshape(blocks, count, *numbers.shape[1:])
+            numbers = in_blocks(numbers, blocks, count)
         over = tuple(range(axes)) if axes else (1,)
         numbers = jax.lax.optimization_barrier(jnp.sum(numbers, over))
         height += count - 1

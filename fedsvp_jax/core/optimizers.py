@@ -16,16 +16,15 @@ All of that is computed from averages that were released, so no claim changes, s
 where the server itself adds the noise after its step (`config.resolve` refuses that).
 """
 
-import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
 import optax
 
-from .settings import Settings, setting
+from .settings import Settings, frozen, setting
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ServerSettings(Settings):
     """Server optimiser: what the server does with the average of the uploads."""
 
@@ -70,7 +69,7 @@ class ServerSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ClientSettings(Settings):
     """Client optimiser: how a client's local steps follow the gradient."""
 
@@ -109,10 +108,11 @@ def learning_rate(
     """() the clients' learning rate in a round, from 0; `first` is that of round 0."""
     if settings.learning_rate_schedule == "constant":
         return first
-    if settings.learning_rate_schedule == "cosine":
-        schedule = optax.cosine_decay_schedule(first, num_rounds)
-    else:
-        schedule = optax.exponential_decay(first, 1, settings.learning_rate_decay)
+    schedule = (
+        optax.cosine_decay_schedule(first, num_rounds)
+        if settings.learning_rate_schedule == "cosine"
+        else optax.exponential_decay(first, 1, settings.learning_rate_decay)
+    )
     return schedule(jnp.float32(round_num))
 
 

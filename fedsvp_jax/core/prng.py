@@ -13,7 +13,6 @@ m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, the partition, cohor
 order of training are the same for all runs of one seed, so that runs can be compared.
 """
 
-import dataclasses
 import enum
 import math
 from typing import NamedTuple, TypeVar
@@ -120,8 +119,7 @@ def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array
     return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)
 
 
-@dataclasses.dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """The place of a computation in a run: each purpose of a client has its key.
 
     Attributes:
@@ -150,9 +148,9 @@ def _threefry2x32(key: Array, low: Array) -> tuple[Array, Array]:
     x0, x1 = jnp.broadcast_to(keys[0], low.shape), low + keys[1]
     for block in range(5):
         for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[block % 2]:
-            x0 = x0 + x1
+            x0 += x1
             x1 = x0 ^ (x1 << jnp.uint32(turn) | x1 >> jnp.uint32(32 - turn))
-        x0 = x0 + keys[(block + 1) % 3]
+        x0 += keys[(block + 1) % 3]
         x1 = x1 + keys[(block + 2) % 3] + jnp.uint32(block + 1)
     return x0, x1
 

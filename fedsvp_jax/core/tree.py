@@ -4,7 +4,7 @@ import contextlib
 import contextvars
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -34,12 +34,22 @@ def norms(*, in_stages: bool) -> Iterator[None]:
 
 
 def cell_of(tree: Params, index: Any) -> Params:
-    """The part at `index` of a pytree with a leading axis, of cells or of clients."""
+    """The part at `index` of a pytree with a leading axis, of cells or of clients.
+
+    None as index gives a leading axis of one.
+    """
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def where(condition: Array, new: Params, old: Params) -> Params:
-    """The leaves of `new` where the condition () holds, else those of `old`."""
+def stack(trees: Iterable[Params]) -> Params:
+    """Equal pytrees along a new leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def where(condition: Array, new: Params, old: Params | None = None) -> Params:
+    """The leaves of `new` where the condition () holds, else those of `old`, or 0."""
+    if old is None:
+        return jax.tree.map(lambda leaf: jnp.where(condition, leaf, 0), new)
     return jax.tree.map(partial(jnp.where, condition), new, old)
 
 

@@ -138,7 +138,26 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
-            self._check_part(part)
+            inputs = _as_features(getattr(self, f"{part}_inputs"))
+            if inputs.dtype not in (np.uint8, np.float32):
+                raise self._error(
+                    f"{part} inputs must be uint8 pixels or floats, got {inputs.dtype};"
+                    " convert them with .astype"
+                )
+            if inputs.ndim < 2 or not len(inputs):
+                raise self._error(
+                    f"{part} inputs must hold at least one example along the first "
+                    f"axis, got the shape {inputs.shape}"
+                )
+            self._check_finite(inputs, f"{part} inputs")
+            name = f"{part}_labels"
+            labels = getattr(self, name)
+            number = inputs.shape[:1]
+            self._set(f"{part}_inputs", inputs)
+            self._set(
+                name,
+                self._as_integers(f"{part} labels", labels, number, self.num_classes),
+            )
         of_train, of_test = (
             f"{inputs.dtype} of the shape {inputs.shape[1:]}"
             for inputs in (self.train_inputs, self.test_inputs)
@@ -183,27 +202,6 @@ class Dataset:
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-
-    def _check_part(self, part: str) -> None:
-        """Makes inputs uint8 or float32, and labels int32."""
-        inputs = _as_features(getattr(self, f"{part}_inputs"))
-        if inputs.dtype not in (np.uint8, np.float32):
-            raise self._error(
-                f"{part} inputs must be uint8 pixels or floats, got {inputs.dtype}; "
-                "convert them with .astype"
-            )
-        if inputs.ndim < 2 or not len(inputs):
-            raise self._error(
-                f"{part} inputs must hold at least one example along the first axis, "
-                f"got the shape {inputs.shape}"
-            )
-        self._check_finite(inputs, f"{part} inputs")
-        name = f"{part}_labels"
-        labels = self._as_integers(
-            f"{part} labels", getattr(self, name), inputs.shape[:1], self.num_classes
-        )
-        self._set(f"{part}_inputs", inputs)
-        self._set(name, labels)
 
     def _check_finite(self, values: np.ndarray, kind: str) -> None:
         is_float = values.dtype == np.float32
@@ -280,8 +278,10 @@ class Dataset:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
-        names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
-        names += ["train_writers", "train_targets", "test_targets", "train_persons"]
+        names = (
+            *("train_inputs", "train_labels", "test_inputs", "test_labels"),
+            *("train_writers", "train_targets", "test_targets", "train_persons"),
+        )
         arrays = {
             name: array for name in names if (array := getattr(self, name)) is not None
         }

@@ -8,17 +8,16 @@ others were made. `PartitionSettings` holds the limits of each number;
 the functions here refuse what the data cannot give.
 """
 
-import dataclasses
-
 import numpy as np
 
 from fedsvp_jax.core.prng import Draw, generator
-from fedsvp_jax.core.settings import Settings, setting
+from fedsvp_jax.core.settings import Settings, frozen, setting
 
+Parts = list[np.ndarray]  # rows of each client
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PartitionSettings(Settings):
     """Clients: how the examples are divided among them."""
 
@@ -78,7 +77,7 @@ def _check_clients(num_clients: int, num_available: int, unit: str) -> None:
         )
 
 
-def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
+def iid(num_examples: int, num_clients: int, *, seed: int) -> Parts:
     """Deals every example to one client at random; sizes differ by at most one.
 
     Raises:
@@ -91,7 +90,7 @@ def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
 
 def paper(
     labels: np.ndarray, num_clients: int, *, share: float = 0.05, seed: int
-) -> list[np.ndarray]:
+) -> Parts:
     """Every client draws max(1, round(share · n_c)) of the n_c examples of a class c.
 
     A client never draws an example twice, but several clients may draw the same one.
@@ -112,7 +111,7 @@ def paper(
 
 def shards(
     labels: np.ndarray, num_clients: int, *, shards_per_client: int = 2, seed: int
-) -> list[np.ndarray]:
+) -> Parts:
     """Cuts the examples, sorted by label, into M·s shards and deals s to each client.
 
     Every example goes to one client; shard sizes differ by at most one (FedAvg,
@@ -137,7 +136,7 @@ def dirichlet(
     alpha: float,
     min_examples: int = 1,
     seed: int,
-) -> list[np.ndarray]:
+) -> Parts:
     """Divides each class among the clients in proportions p ~ Dir(alpha · 1_M).
 
     Every example goes to one client (Yurochkin et al. 2019, arXiv 1905.12022; Hsu et
@@ -178,7 +177,7 @@ def dirichlet(
 
 def by_writer(
     writers: np.ndarray, num_clients: int, *, min_examples: int = 1, seed: int
-) -> list[np.ndarray]:
+) -> Parts:
     """Makes each client one writer; M writers are drawn, in random order.
 
     Args:
@@ -188,26 +187,21 @@ def by_writer(
     Raises:
       ValueError: there are fewer such writers than clients.
     """
-    rows, bounds = rows_by_owner(writers)
-    counts = np.diff(bounds)
+    by_owner = rows_by_owner(writers)
+    counts = np.array([*map(len, by_owner)])
     chosen = draw_writers(counts, num_clients, min_examples=min_examples, seed=seed)
-    by_owner = np.split(rows, bounds[1:-1])
     return [by_owner[place] for place in chosen]
 
 
-def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows, by owner and ascending, and the bounds between owners.
+def rows_by_owner(owners: np.ndarray) -> Parts:
+    """The rows of each owner, both ascending.
 
     Args:
       owners: (n,) int32, at least 0.
-
-    Returns:
-      `(rows, bounds)`; the k-th owner's rows are `rows[bounds[k]:bounds[k + 1]]`.
     """
     halves = owners.astype(np.uint16), (owners >> 16).astype(np.uint16)
     rows = np.lexsort(halves)  # NumPy sorts 16 bits by radix, 32 by comparing
-    changes = np.flatnonzero(np.diff(owners[rows])) + 1
-    return rows, np.concatenate([[0], changes, [len(rows)]])
+    return np.split(rows, np.flatnonzero(np.diff(owners[rows])) + 1)
 
 
 def draw_writers(

@@ -1,5 +1,7 @@
 """From stored examples to a model's input: scaling, size, augmentation."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,11 +24,8 @@ def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
       key: of one step.
     """
     batch, height, width, _ = images.shape
-
-    def draw(number: Array) -> Array:
-        return jax.random.bits(jax.random.fold_in(key, number), (3,), jnp.uint32)
-
-    words = jax.vmap(draw)(numbers)
+    keys = jax.vmap(partial(jax.random.fold_in, key))(numbers)
+    words = jax.vmap(lambda key: jax.random.bits(key, (3,), jnp.uint32))(keys)
     offsets = (words[:, :2] % (2 * PADDING + 1)).astype(jnp.int32)
     flips = words[:, 2] < jnp.uint32(1 << 31)
     edge = (PADDING, PADDING)
@@ -34,8 +33,7 @@ def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
     across = iota(width)[None]
     across = jnp.where(flips[:, None], width - 1 - across, across) + offsets[:, 1:]
     down = iota(height)[None] + offsets[:, :1]
-    rows = iota(batch)[:, None, None]
-    return padded[rows, down[:, :, None], across[:, None, :]]
+    return padded[iota(batch)[:, None, None], down[:, :, None], across[:, None, :]]
 
 
 def normalize(inputs: Array) -> Array:

@@ -7,9 +7,9 @@ from fedsvp_jax.core.files import sha256
 from fedsvp_jax.core.settings import part
 
 from .dataset import Dataset, Facts, facts_of
-from .datasets import DATA_SETS
+from .datasets import DATA_SETS, FACTS, WITHOUT_FOLDER
 from .source_settings import DataSettings, TableSettings
-from .store.folder import store_facts
+from .store.folder import open_store
 from .tables.npz import load_npz
 
 _FILES = ("npz", "csv")  # of one's own; `DATA_SETS` are published
@@ -40,13 +40,13 @@ def load(
             raise ValueError(needed)
         return _of_file(name, folder, columns or TableSettings())
     family, _, inner = name.partition(":")
-    source = DATA_SETS.get(family)
-    if source is None or bool(inner) != (family == "tfds"):
+    load_named = DATA_SETS.get(family)
+    if load_named is None or bool(inner) != (family == "tfds"):
         names = ", ".join((*_FILES, *DATA_SETS))
         raise ValueError(f"dataset must be one of {names}:NAME, got {name!r}")
-    if folder is None and source.needs_folder:
+    if folder is None and family not in WITHOUT_FOLDER:
         raise ValueError(needed)
-    return source.load(inner or name, folder)
+    return load_named(inner or name, folder)
 
 
 def facts(config: DataSettings) -> Facts:
@@ -58,12 +58,15 @@ def facts(config: DataSettings) -> Facts:
       FileNotFoundError, ValueError: as `load`.
     """
     if config.dataset not in (*_FILES, "store"):
-        return DATA_SETS[config.dataset.partition(":")[0]].facts
+        return FACTS.get(config.dataset, Facts())
     if not config.data_dir:
         return Facts()
     path = Path(config.data_dir).expanduser()
     if config.dataset == "store":
-        return store_facts(path)
+        if not (path / "store.json").is_file():  # not yet
+            return Facts()
+        store = open_store(path)
+        return Facts(len(store.train_labels), store.clients[:, 1])
     return facts_of(_of_file(config.dataset, path, config))
 
 

@@ -28,8 +28,7 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
         return sizes.copy()
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
-    total = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64)
-    missing = total - counts.sum(-1)
+    missing = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64) - counts.sum(-1)
     order = np.argsort(counts - ideal, kind="stable")
     first = np.arange(sizes.shape[-1]) < missing[..., None]
     np.put_along_axis(counts, order, np.take_along_axis(counts, order, -1) + first, -1)
@@ -54,15 +53,6 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
     if dataset == "csv":
         return least_units(train_fraction)
     return math.ceil(batch_size / train_fraction) - 1 + least_units(train_fraction)
-
-
-def _stratified(shuffled: np.ndarray, ids: np.ndarray, train_fraction: float) -> Sides:
-    """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
-    _, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
-    trains = np.zeros(len(shuffled), bool)
-    for code, quota in enumerate(_train_counts(sizes, train_fraction)):
-        trains[np.flatnonzero(codes == code)[:quota]] = True
-    return shuffled[trains], shuffled[~trains]
 
 
 def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
@@ -126,7 +116,11 @@ class Division(NamedTuple):
         shuffled = rng.permutation(units)
         by_position = self.how == "by_position" or persons is not None
         ids = np.zeros(len(shuffled), int) if by_position else attributes[shuffled]
-        train, validation = _stratified(shuffled, ids, self.train_fraction)
+        _, codes, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        trains = np.zeros(len(shuffled), bool)
+        for code, quota in enumerate(_train_counts(counts, self.train_fraction)):
+            trains[np.flatnonzero(codes == code)[:quota]] = True
+        train, validation = shuffled[trains], shuffled[~trains]
         if persons is not None:
             trains = np.isin(persons[positions], train)
             train, validation = positions[trains], positions[~trains]

@@ -66,16 +66,6 @@ def check_outputs(model: Model, data: FederatedData) -> None:
         )
 
 
-def check_aggregator(name: str, mechanism: Mechanism) -> None:
-    """Raises ValueError: the claim is about an average that another one replaces."""
-    if mechanism.basis.central or mechanism.grid is not None:
-        raise ValueError(
-            f"no aggregator of your own goes with mechanism {name} as it is set, "
-            "whose claim is about the sum of the uploads: take noise_trust=nobody and "
-            "continuous noise"
-        )
-
-
 _OF_ROWS = re.compile("(replace|leave) (one|all rows of a person)")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.settings import FEATURE_MODELS
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.store.clients import StoredClients
@@ -30,17 +31,8 @@ def load_data(config: ResolvedConfig) -> Dataset | ClientStore:
     Raises:
       ValueError, OSError: it is not fit for the model, or cannot be read.
     """
-    if config.dataset == "store":
-        return _load_store(config)
-    return loading.load_dataset(config)
-
-
-def _load_store(config: ResolvedConfig) -> ClientStore:
-    """The store of `config.data_dir`.
-
-    Raises:
-      ValueError, OSError: it is not fit for the model, or cannot be read.
-    """
+    if config.dataset != "store":
+        return loading.load_dataset(config)
     if config.data_dir is None:
         raise ValueError("dataset store needs data_dir, where its files are")
     store = open_store(Path(config.data_dir).expanduser())
@@ -196,15 +188,14 @@ def _federate_store(config: ResolvedConfig, store: ClientStore) -> FederatedData
         longest_train=int(num_train.max()),
         longest_validation=int(num_validation.max()),
     )
-    nobody = np.full(config.cohort_size, cohort.NOBODY, np.int32)
-    empty = reader.read(nobody)
+    empty = reader.read(np.full(config.cohort_size, cohort.NOBODY, np.int32))
     tested = loading.test_attributes(config, store)
     return FederatedData(
         examples=empty.examples,
         test=preprocessing.device_examples(
             store.test_inputs, store.test_labels, tested
         ),
-        split=jax.tree.map(lambda leaf: leaf[None], empty.split),
+        split=cell_of(empty.split, None),
         counts=count_attributes(config, store, attributes, tested, train),
         num_train=num_train[None],
         most_copies=(store.most_copies,),

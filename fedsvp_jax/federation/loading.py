@@ -170,8 +170,7 @@ def attributes_of(
     """
     name, private = config.column, config.private_attribute
     if config.num_attributes == 1:
-        nobody = np.zeros(len(labels), np.int32)
-        return Attributes(nobody, ("everything",), private=0)
+        return Attributes(np.zeros(len(labels), np.int32), ("everything",), private=0)
     if config.attributes == "class":
         return attributes.class_private(
             labels,
@@ -319,8 +318,7 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
             )
     if persons is None:
         return parts
-    rows, bounds = partition.rows_by_owner(owners)
-    by_person = np.split(rows, bounds[1:-1])
+    by_person = partition.rows_by_owner(owners)
     return [np.sort(np.concatenate([by_person[i] for i in part])) for part in parts]
 
 

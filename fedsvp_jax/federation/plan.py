@@ -259,7 +259,7 @@ def make_plan(
     data: FederatedData,
     target: Target,
     parallelism: Parallelism,
-    query_parts: private_query.QueryParts = (),
+    query_parts: private_query.QueryParts,
     *,
     aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),
@@ -363,11 +363,11 @@ def make_cells(
         return jnp.asarray(np.asarray(leaves, np.float32))
 
     return Cell(
-        root=jax.tree.map(lambda *keys: jnp.stack(keys), *roots),
+        root=tree.stack(roots),
         split=data.split,
         rates=jax.tree.map(stack, *rates),
         mechanism=jax.tree.map(stack, *mechanisms),
-        allowance=jax.tree.map(lambda *leaves: jnp.stack(leaves), *allowances),
+        allowance=tree.stack(allowances),
     )
 
 

@@ -188,8 +188,13 @@ def build(
     for _, of_kind, account, _ in by_kind.values():
         mechanism = account.mechanism
         checks.check_mechanism(first, of_kind, mechanism, model, data, query_parts)
-        if aggregator is not None:
-            checks.check_aggregator(first.mechanism, mechanism)
+        on_sums = mechanism.basis.central or mechanism.grid is not None
+        if aggregator is not None and on_sums:
+            raise ValueError(
+                f"no aggregator of your own goes with mechanism {first.mechanism} as "
+                "it is set, whose claim is about the sum of the uploads: take "
+                "noise_trust=nobody and continuous noise"
+            )
     prepared, roots = [], []
     for kind, stated, copies in zip(kinds, configs, data.most_copies, strict=True):
         config, _, account, _ = by_kind[kind]
@@ -201,9 +206,6 @@ def build(
         roots.append(prng.run_keys(config.seed, digest, noise_key))
     of_cells, settings, accounts, allowances = zip(*prepared, strict=True)
     cells = plans.make_cells(of_cells, data, settings, allowances, roots)
-    stream = None
-    if data.reader is not None:
-        stream = data.reader.stream(roots[0].shared, first.cohorts, allowances[0])
     parallelism = plans.choose_parallelism(
         first, target, model, data.examples.inputs.shape[1:]
     )
@@ -226,5 +228,7 @@ def build(
         accounts=accounts,
         target=target,
         cells_together=parallelism.cells,
-        stream=stream,
+        stream=None
+        if data.reader is None
+        else data.reader.stream(roots[0].shared, first.cohorts, allowances[0]),
     )

@@ -40,12 +40,11 @@ def store_source(config: ResolvedConfig) -> StoreSource:
             "whose ε a store does not keep: train on the table itself, or state the "
             "bounds"
         )
-    if by_writer and source.train_writers is not None:
-        # Each writer's rows in ascending order, by writer.
-        rows, bounds = partition.rows_by_owner(source.train_writers)
-        parts = np.split(rows, bounds[1:-1])
-    else:
-        parts = loading.client_parts(config, source)
+    parts = (
+        loading.client_parts(config, source)
+        if source.train_writers is None or not by_writer
+        else partition.rows_by_owner(source.train_writers)
+    )
     return StoreSource(
         name=source.name,
         clients=(

@@ -6,14 +6,14 @@ bias on a batch of one class would raise that class for every image, and all tes
 without that class would vote against a clean contributor.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Model, Number, Params, cross_entropy
+from fedsvp_jax.core.structs import Array, Number, Params, cross_entropy
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.models.last_layer import Backbone
@@ -21,29 +21,21 @@ from fedsvp_jax.models.last_layer import Backbone
 _BATCH = 250  # examples that pass through the network at once
 
 
-@flax.struct.dataclass
-class Scaling:
+class Scaling(NamedTuple):
     """The fixed layer after the backbone: (f − mean)/scale."""
 
     mean: Array  # (d,) float32
     scale: Array  # () float32: root mean square L2 norm of f − mean
 
 
-class FrozenNetwork(NamedTuple):
-    """A network whose logits are the features, with the weights that it keeps."""
+def freeze(
+    backbone: Backbone, params: Params, stats: Params
+) -> Callable[[Array], Array]:
+    """The features by a whole model's weights, whose last layer is left out.
 
-    model: Model
-    params: Params
-    stats: Params
-
-    def features(self, inputs: Array) -> Array:
-        """(n, d) float32 of (n, *example_shape) as stored, not yet normalised."""
-        outputs = partial(_outputs, *self)
-        return jnp.concatenate([*in_batches(outputs, inputs, _BATCH)])
-
-
-def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
-    """The backbone with a whole model's weights, whose last layer is left out."""
+    Returns:
+      (n, *example_shape) as stored, not yet normalised -> (n, d) float32.
+    """
 
     def without_last(leaf: Array, is_last: bool) -> Array:
         if not is_last:
@@ -53,7 +45,8 @@ def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
         return jnp.zeros(backbone.width, leaf.dtype)
 
     frozen = jax.tree.map(without_last, params, backbone.is_last)
-    return FrozenNetwork(backbone.model, frozen, stats)
+    outputs = partial(_outputs, backbone.model, frozen, stats)
+    return lambda inputs: jnp.concatenate([*in_batches(outputs, inputs, _BATCH)])
 
 
 _outputs = jax.jit(outputs_for, static_argnums=0)
@@ -95,10 +88,10 @@ def descend(
     def loss(w: Array) -> Array:
         return jnp.sum(weights * cross_entropy(x @ w.T, labels)) / total
 
-    def step(_: Array, w: Array) -> Array:
-        return w - learning_rate * jax.grad(loss)(w)
-
-    return jax.lax.fori_loop(0, num_epochs, step, kernel)
+    gradient = jax.grad(loss)
+    return jax.lax.fori_loop(
+        0, num_epochs, lambda _, w: w - learning_rate * gradient(w), kernel
+    )
 
 
 @partial(jax.jit, static_argnames=("num_classes", "num_epochs"))

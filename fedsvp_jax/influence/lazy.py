@@ -5,7 +5,7 @@
 
 All contributors and testers are one compiled computation. Its cost grows with the
 number of contributors times the number of testers, since every tester evaluates every
-contribution. The features of the frozen network (`FrozenNetwork.features`) are computed
+contribution. The features of the frozen network (`last_layer.freeze`) are computed
 once, before it.
 
 Source: lazy influence (arXiv 2205.11518), sec. 3.4, algorithm 1.
@@ -15,7 +15,6 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 
@@ -39,8 +38,7 @@ class Batches(NamedTuple):
     weights: Array  # (M, n) float32: 1, or 0 for padding
 
 
-@flax.struct.dataclass
-class Verdict:
+class Verdict(NamedTuple):
     """The scores and the decision of one pass; M participants."""
 
     scores: Array  # (M,) float32: sums of the reported votes

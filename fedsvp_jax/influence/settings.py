@@ -1,14 +1,13 @@
 """Settings of the lazy-influence filter."""
 
-import dataclasses
 from functools import partial
 
-from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
+from fedsvp_jax.core.settings import LEAST_CLIP, Settings, frozen, setting
 
 _of_filter = partial(setting, needs="influence_filter=join")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class FilterSettings(Settings):
     """Influence filter: private votes on who may take part."""
 
@@ -77,7 +76,7 @@ class FilterSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CorruptionSettings(Settings):
     """Corruption: clients whose data are bad."""
 

@@ -106,7 +106,6 @@ class Mechanism(NamedTuple):
 
 def stateless(num_clients: int) -> MechanismState:
     """The state of a mechanism that remembers nothing."""
-    del num_clients
     return MechanismState(clients={}, shared={})
 
 

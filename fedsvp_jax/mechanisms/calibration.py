@@ -93,8 +93,7 @@ def concentrated_epsilon(noise_multiplier: Number, delta: Number) -> Array:
 
     Source: Bun and Steinke 2016 (arXiv 1605.02065), Propositions 1.3 and 1.6.
     """
-    z = jnp.float32(noise_multiplier)
-    rho = 0.5 / jnp.square(z)
+    rho = 0.5 / jnp.square(jnp.float32(noise_multiplier))
     return rho + 2.0 * jnp.sqrt(-rho * jnp.log(jnp.float32(delta)))
 
 

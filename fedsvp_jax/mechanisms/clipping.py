@@ -57,7 +57,7 @@ class Clipping(NamedTuple):
     """
 
     rule: Clip
-    clip: Callable[[Params, Params], tuple[Params, Array]]
+    clip: Callable[[Params, Params], noise.Measured]
     bound: Callable[[Number], Array]
     relation: str
     assumptions: str
@@ -65,15 +65,12 @@ class Clipping(NamedTuple):
     grid: Grid | None = None
 
 
-def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
+def no_clip(updates: Params, params: Params) -> noise.Measured:
     """The identity, with `clipped` 0."""
-    del params
     return updates, jnp.float32(0)
 
 
-def clip_weights(
-    updates: Params, params: Params, bound: Number
-) -> tuple[Params, Array]:
+def clip_weights(updates: Params, params: Params, bound: Number) -> noise.Measured:
     """The update to the weights w/max(1, ‖w‖/bound), w = params + updates.
 
     Clipped as one vector (NbAFL, Wei et al. 2020, Algorithm 1). Where nothing was

@@ -12,8 +12,7 @@ so every adversary's ε is the server's (`Account.counted`).
 """
 
 import dataclasses
-
-from fedsvp_jax.core.structs import NoiseInfo
+from functools import partial
 
 from .base import Mechanism, assuming, counted_by
 from .calibration import concentrated_epsilon
@@ -40,14 +39,15 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
             "(update_clip, attribute_records, per_example, dp_fedavg with a fixed clip "
             "and one band), whose noise nothing but public settings decides"
         )
-
-    def count(info: NoiseInfo) -> NoiseInfo:
-        epsilon = concentrated_epsilon(info.noise_multiplier, config.delta)
-        return dataclasses.replace(info, epsilon=epsilon)
-
+    epsilon = partial(concentrated_epsilon, delta=config.delta)
     grid_uploads = "uploads are whole numbers"
     if not mechanism.basis.central:
-        mechanism = counted_by(mechanism, count)
+        mechanism = counted_by(
+            mechanism,
+            lambda info: dataclasses.replace(
+                info, epsilon=epsilon(info.noise_multiplier)
+            ),
+        )
         if config.noise_trust == "nobody":
             grid_uploads = "other clients' noise is not counted; " + grid_uploads
     return assuming(
@@ -56,6 +56,4 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
         "Gaussian noise",
         any_epsilon=True,
         concentrated=True,
-    )._replace(
-        most_epsilon=concentrated_epsilon(mechanism.least_multiplier, config.delta)
-    )
+    )._replace(most_epsilon=epsilon(mechanism.least_multiplier))

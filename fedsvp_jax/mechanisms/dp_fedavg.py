@@ -82,8 +82,7 @@ def update_multiplier(noise_multiplier: Number, count_noise_std: Number) -> Arra
     client counts 1/2, which the server cannot know of a client that sends zeros.
     """
     z = jnp.float32(noise_multiplier)
-    count = jnp.float32(count_noise_std)
-    return z / jnp.sqrt(1.0 - jnp.square(z / count))
+    return z / jnp.sqrt(1.0 - jnp.square(z / jnp.float32(count_noise_std)))
 
 
 def adapted_clip(
@@ -99,8 +98,7 @@ def adapted_clip(
     """
     gap = jnp.float32(unclipped_share) - jnp.float32(quantile)
     rate = jnp.float32(learning_rate)
-    adapted = jnp.float32(clip) * jnp.exp(-rate * gap)
-    return jnp.maximum(adapted, LEAST_CLIP)
+    return jnp.maximum(jnp.float32(clip) * jnp.exp(-rate * gap), LEAST_CLIP)
 
 
 def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
@@ -153,7 +151,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         return jnp.float32(settings.noise_multiplier)
 
     def init(num_clients: int) -> MechanismState:
-        del num_clients
         shared = {"clip": jnp.float32(config.l2_norm_clip)}
         if correlated:  # filled in by the first round that has clients
             shared["key"] = jnp.zeros((2,), jnp.uint32)
@@ -207,7 +204,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         valid: Array,
         **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del before
         uploads = base.num_uploads(valid)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.float32(settings.count_noise_std) * prng.normal(key, 1)[0]
@@ -229,7 +225,6 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         valid: Array,
         **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del before
         clip, words = state.shared["clip"], jax.random.key_data(key)
         words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
         noise = correlated_noise.round_noise(

@@ -24,7 +24,6 @@ def make_none(config: MechanismConfig) -> base.Mechanism:
         )
         return updates, state, info
 
-    del config
     return base.Mechanism(
         init=base.stateless,
         update=update,

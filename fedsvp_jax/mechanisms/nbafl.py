@@ -82,7 +82,6 @@ def make_nbafl(config: MechanismConfig) -> base.Mechanism:
     def server(
         params: Params, before: Params, state: MechanismState, *, key: Array, **_: Any
     ) -> tuple[Params, MechanismState]:
-        del before
         std = nbafl_downlink_std(config)
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 

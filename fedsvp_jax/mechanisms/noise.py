@@ -6,10 +6,13 @@ import jax.numpy as jnp
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.float32 import ROUNDOFF
 from fedsvp_jax.core.structs import Array, Number, Params
-from fedsvp_jax.core.tree import cut, is_finite, l2_norm, num_parameters
+from fedsvp_jax.core.tree import cut, is_finite, l2_norm, num_parameters, where
+
+# A changed tree, with () float32: whether it was clipped, or the norm of its noise.
+Measured = tuple[Params, Array]
 
 
-def clip_by_l2_norm(tree: Params, bound: Number) -> tuple[Params, Array]:
+def clip_by_l2_norm(tree: Params, bound: Number) -> Measured:
     """The tree as one vector x, shrunk to x / max(1, ‖x‖/bound).
 
     Returns:
@@ -28,7 +31,7 @@ def shrinkage(norms: Array, bound: Number) -> tuple[Array, Array]:
     return jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0), clipped
 
 
-def clip_into_ball(tree: Params, bound: Number) -> tuple[Params, Array]:
+def clip_into_ball(tree: Params, bound: Number) -> Measured:
     """The tree of `clip_by_l2_norm`, or 0 where it or its norm is not finite.
 
     So every tree ends in the ball, which a claim about all data sets needs: there is
@@ -41,8 +44,7 @@ def clip_into_ball(tree: Params, bound: Number) -> tuple[Params, Array]:
     inner = jnp.float32(bound) * jnp.float32(1 - 32 * ROUNDOFF)
     shrunk, clipped = clip_by_l2_norm(tree, inner)
     finite = is_finite(tree)
-    inside = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0), shrunk)
-    return inside, jnp.where(finite, clipped, jnp.float32(1))
+    return where(finite, shrunk), jnp.where(finite, clipped, jnp.float32(1))
 
 
 def _gaussian(key: Array, std: Array, *, size: int) -> Array:
@@ -58,9 +60,7 @@ def _gaussian(key: Array, std: Array, *, size: int) -> Array:
     )
 
 
-def add_gaussian_noise(
-    tree: Params, std: Number, *, key: Array
-) -> tuple[Params, Array]:
+def add_gaussian_noise(tree: Params, std: Number, *, key: Array) -> Measured:
     """x + N(0, std² I_d), with the tree as one vector of d numbers.
 
     One draw for all leaves: a draw per leaf is the larger part of what a round takes

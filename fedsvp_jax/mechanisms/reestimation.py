@@ -45,7 +45,7 @@ def reestimated_clip(
     limit = jnp.float32(l2_norm_clip)
     share = jnp.float32(norm_mix)
     mixed = share * jnp.float32(local_norm)
-    mixed = mixed + (1.0 - share) * jnp.float32(global_norm)
+    mixed += (1.0 - share) * jnp.float32(global_norm)
     return jnp.clip(mixed, LEAST_CLIP * limit, limit)
 
 
@@ -76,12 +76,6 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
     calibration.check_calibration(config)
     clipping.check_clips_update(config, "reestimation")
     limit = jnp.float32(config.l2_norm_clip)
-
-    def init(num_clients: int) -> MechanismState:
-        return MechanismState(
-            clients={"last_norm": jnp.full(num_clients, limit)},
-            shared={"global_norm": limit},
-        )
 
     def update(
         updates: Params,
@@ -129,7 +123,10 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         return params_after, dataclasses.replace(state, shared={"global_norm": norm})
 
     return base.Mechanism(
-        init=init,
+        init=lambda num_clients: MechanismState(
+            clients={"last_norm": jnp.full(num_clients, limit)},
+            shared={"global_norm": limit},
+        ),
         update=update,
         server=server,
         basis=base.claim_of(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.files import Record, toml_beside
-from fedsvp_jax.core.settings import Settings, unknown
+from fedsvp_jax.core.settings import Settings, frozen, unknown
 
 from . import (
     discrete_noise,
@@ -24,12 +24,14 @@ from .base import Mechanism, free_before, nominal
 from .config import MechanismConfig, check_config
 from .subsampling import is_poisson, subsampling
 
+Factory = Callable[[MechanismConfig], Mechanism]
+
 
 class Entry(NamedTuple):
     """The facts of a mechanism before it is made: see `register_mechanism`."""
 
     label: str
-    factory: Callable[[MechanismConfig], Mechanism] | None = None
+    factory: Factory | None = None
     summary: str = ""
     settings: type[Settings] | None = None
     noise_setting: str | None = "epsilon"
@@ -53,7 +55,7 @@ _REGISTRY: dict[str, Entry] = {}
 
 def register_mechanism(
     name: str,
-    factory: Callable[[MechanismConfig], Mechanism],
+    factory: Factory,
     *,
     summary: str,
     settings: type[Settings] | None = None,
@@ -146,10 +148,11 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):
         mechanism = mechanism._replace(subsampling=subsampling(config))
-    if config.noise_sampler == "discrete" and name != "none":
-        mechanism = discrete_noise.discrete(mechanism, config, name)
-    if config.noise_trust == "secure_aggregation" and name != "none":
-        mechanism = shared_noise.shared(mechanism, config, name)
+    if name != "none":
+        if config.noise_sampler == "discrete":
+            mechanism = discrete_noise.discrete(mechanism, config, name)
+        if config.noise_trust == "secure_aggregation":
+            mechanism = shared_noise.shared(mechanism, config, name)
     if config.clip.is_query:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
     if name not in BUILT_IN:
@@ -173,7 +176,7 @@ def noise_setting(name: str) -> tuple[str, bool]:
     return entry.noise_setting, entry.epsilon_sets_noise
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class BuiltInSettings(
     shapley_guided.ShapleyGuidedSettings,
     nbafl.NbaflSettings,
@@ -188,9 +191,7 @@ class BuiltInSettings(
 _TEXTS = toml_beside(__file__, "registry.toml")
 
 
-def _built_in(
-    name: str, factory: Callable[[MechanismConfig], Mechanism], **fields: Any
-) -> None:
+def _built_in(name: str, factory: Factory, **fields: Any) -> None:
     """Registers a mechanism of which registry.toml tells the rest."""
     texts = _TEXTS["mechanisms"][name]
     unread = [_TEXTS["groups"][group] for group in texts["unread"]]
@@ -210,21 +211,19 @@ _built_in(
 )
 _built_in("dpa", schedules.make_dpa, settings=schedules.DpaSettings)
 _built_in("dp_fedavg", dp_fedavg.make_dp_fedavg, settings=dp_fedavg.DpFedavgSettings)
-_built_in(
-    "fedsdp",
-    partial(
-        shapley_guided.make_guided, tolerance_of=shapley_guided.fedsdp_risk_tolerance
+for _name, _formula, _tolerance_of in (
+    (
+        "fedsdp",
+        "clip(R/2 − 1, −3, 1) − ln δ²",
+        shapley_guided.fedsdp_risk_tolerance,
     ),
-    settings=shapley_guided.ShapleyGuidedSettings,
-    explain=shapley_guided.explanation(
-        "clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance
-    ),
-)
-_built_in(
-    "fedsva",
-    partial(shapley_guided.make_guided, tolerance_of=shapley_guided.risk_tolerance),
-    settings=shapley_guided.ShapleyGuidedSettings,
-    explain=shapley_guided.explanation("R − ln δ²", shapley_guided.risk_tolerance),
-)
+    ("fedsva", "R − ln δ²", shapley_guided.risk_tolerance),
+):
+    _built_in(
+        _name,
+        partial(shapley_guided.make_guided, tolerance_of=_tolerance_of),
+        settings=shapley_guided.ShapleyGuidedSettings,
+        explain=shapley_guided.explanation(_formula, _tolerance_of),
+    )
 _built_in("gaussian", fixed.make_gaussian)
 BUILT_IN = mechanism_names()

@@ -73,8 +73,7 @@ def time_varying_factor(num_rounds: int, decay: Number, round_num: Array) -> Arr
       num_rounds: T. decay: θ in (0, 1]. round_num: t.
     """
     rate = _log_rate(decay)
-    scaled = -2.0 * rate * jnp.arange(num_rounds, dtype=jnp.float32)
-    first = 0.5 * _log_mean_exp(scaled)
+    first = 0.5 * _log_mean_exp(-2.0 * rate * jnp.arange(num_rounds, dtype=jnp.float32))
     return jnp.exp(first + rate * jnp.float32(round_num))
 
 
@@ -93,13 +92,13 @@ def dpa_factor(num_rounds: int, contraction: Number, round_num: Array) -> Array:
     def log_weight(t: Array) -> Array:
         return rate * (float(num_rounds) - 1.0 - t)
 
-    rounds = jnp.arange(num_rounds, dtype=jnp.float32)
-    mean = _log_mean_exp(0.5 * log_weight(rounds))
-    now = log_weight(jnp.float32(round_num))
-    return jnp.exp(0.5 * (mean - 0.5 * now))
+    mean = _log_mean_exp(0.5 * log_weight(jnp.arange(num_rounds, dtype=jnp.float32)))
+    return jnp.exp(0.5 * (mean - 0.5 * log_weight(jnp.float32(round_num))))
 
 
-def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
+def _scheduled(
+    config: MechanismConfig, factor: Callable[..., Array], rate: Number
+) -> Mechanism:
     """z_t = z·factor(t).
 
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`), and an
@@ -107,7 +106,7 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
     """
     check_calibration(config)
     law = Law(
-        lambda _ratio, round_num: scaled_claim(config, factor(round_num)),
+        lambda _ratio, t: scaled_claim(config, factor(config.num_rounds, rate, t)),
         any_epsilon=config.calibration == "analytic",
         num_rounds=config.num_rounds,
     )
@@ -116,14 +115,9 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:
     """Time-Varying DP, a reconstruction: z_t = z·σ_t/σ_c."""
-    return _scheduled(
-        config,
-        lambda t: time_varying_factor(config.num_rounds, config.settings.decay, t),
-    )
+    return _scheduled(config, time_varying_factor, config.settings.decay)
 
 
 def make_dpa(config: MechanismConfig) -> Mechanism:
     """Dynamic privacy allocation, a reconstruction: z_t = z·σ_t/σ_c."""
-    return _scheduled(
-        config, lambda t: dpa_factor(config.num_rounds, config.settings.contraction, t)
-    )
+    return _scheduled(config, dpa_factor, config.settings.contraction)

@@ -35,8 +35,7 @@ RELEASE_ASSUMPTIONS = {
 
 def risk_tolerance(contribution_ratio: Number, delta: Number) -> Array:
     """T = R − ln δ². Shape of R. Source: FedSVA (arXiv 2503.12958v2, sec. 3.2)."""
-    ratio = jnp.float32(contribution_ratio)
-    return ratio - 2.0 * jnp.log(jnp.float32(delta))
+    return jnp.float32(contribution_ratio) - 2.0 * jnp.log(jnp.float32(delta))
 
 
 def fedsdp_risk_tolerance(contribution_ratio: Number, delta: Number) -> Array:

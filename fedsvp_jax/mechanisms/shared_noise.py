@@ -14,8 +14,6 @@ were in the sum, fewer ones with less noise.
 
 import dataclasses
 
-from fedsvp_jax.core.structs import NoiseInfo
-
 from . import base, calibration, clipping, subsampling
 from .config import MechanismConfig
 
@@ -62,17 +60,17 @@ def shared(
             "added to the uploads and is the same for all clients (with "
             "clipping=per_example: batches=poisson and local_steps=1)"
         )
-
-    def count(info: NoiseInfo) -> NoiseInfo:
-        return dataclasses.replace(
+    counted = base.counted_by(
+        mechanism,
+        lambda info: dataclasses.replace(
             info,
             noise_multiplier=info.noise_multiplier / root,
             sensitivity=info.sensitivity * root,
             epsilon=calibration.concentrated_epsilon(info.noise_multiplier, info.delta),
-        )
-
+        ),
+    )
     return base.assuming(
-        base.counted_by(mechanism, count),
+        counted,
         "secure aggregation shows the sum of a cohort alone; equal weights; every one "
         "of its clients adds its share of the noise, z·Δ/√("
         f"{config.cohort_size} - {config.colluders}); clients that drop out and those "

@@ -71,8 +71,7 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
     def split(module: nnx.Module) -> tuple[Any, ...]:
         return nnx.split(module, nnx.Param, nnx.RngState, ...)
 
-    abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
-    graph, _, random_shapes, _ = split(abstract)
+    graph, _, random_shapes, _ = split(nnx.eval_shape(lambda: constructor(nnx.Rngs(0))))
     random_leaves, random_tree = jax.tree.flatten(random_shapes)
 
     def random_state(key: Array) -> Any:

@@ -59,5 +59,5 @@ def optimizer_step(
     optimizer = optimizers.server_optimizer(settings)
     with jax.numpy_dtype_promotion("standard"):  # optax raises floats to a count
         updates, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
-    step = jax.tree.map(lambda new: jnp.where(anyone, new, 0), updates)
+    step = where(anyone, updates)
     return step, where(anyone, after, state)

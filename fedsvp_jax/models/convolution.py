@@ -40,24 +40,16 @@ def _conv_by_windows(x: Array, kernel: Array, stride: int) -> Array:
     They are gathered across first and down second: height + width slices in place of
     height * width, each of which XLA would compute anew from what x is made of.
     """
-    padded = _pad(x, *border(kernel))
-    _, height, width, _ = padded.shape
-    tall, wide, _, features = kernel.shape
-    columns = jnp.concatenate(
-        [
-            lax.slice_in_dim(padded, v, v + width - wide + 1, stride, axis=2)
-            for v in range(wide)
-        ],
-        axis=3,
-    )
-    windows = jnp.concatenate(
-        [
-            lax.slice_in_dim(columns, u, u + height - tall + 1, stride, axis=1)
-            for u in range(tall)
-        ],
-        axis=3,
-    )
-    return product(windows, kernel.reshape(-1, features))
+    windows = _pad(x, *border(kernel))
+    for axis in (2, 1):
+        side = kernel.shape[axis - 1]
+        count = windows.shape[axis] - side + 1
+        shifted = [
+            lax.slice_in_dim(windows, at, at + count, stride, axis)
+            for at in range(side)
+        ]
+        windows = jnp.concatenate(shifted, axis=3)
+    return product(windows, kernel.reshape(-1, kernel.shape[-1]))
 
 
 def _conv_by_rows(x: Array, kernel: Array) -> Array:
@@ -82,8 +74,7 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         )
         partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1)
         shifts = [u - top for u in range(tall)]
-        y = _overlap_sum(partial_sums, shifts, length=height, axis=1)
-        return y, (rows, kernel)
+        return _overlap_sum(partial_sums, shifts, length=height, axis=1), (rows, kernel)
 
     def backward(
         residuals: tuple[Array, Array], gradient: Array

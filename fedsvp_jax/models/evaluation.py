@@ -57,7 +57,7 @@ class Validation:
     count: Array
     batch_size: int
     lane_axes: tuple[str, ...]
-    kind: str = "accuracy"
+    kind: str
     known_trips: bool = False
 
     @property
@@ -136,8 +136,7 @@ class Validation:
     def utility_of(self, logits: Array) -> Array:
         """() float32: the utility of a model with these logits, (v, c)."""
         scores = self._scores(logits, self.examples.loss_targets[self._padded])
-        counted = iota(len(scores)) < self.count
-        return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
+        return self._mean(jnp.sum(jnp.where(iota(len(scores)) < self.count, scores, 0)))
 
 
 def group(examples: Examples, num_attributes: int) -> Array:
@@ -165,8 +164,7 @@ def evaluate(
     num_batches = -(-num_examples // batch_size)
     logits = jax.eval_shape(lambda: outputs_for(model, *weights, test.inputs[:1]))
     by_class = test.targets is None
-    count = logits.shape[-1] * num_attributes if by_class else 1
-    nobody = jnp.zeros(count, jnp.int32)
+    nobody = jnp.zeros(logits.shape[-1] * num_attributes if by_class else 1, jnp.int32)
     groups = group(test, num_attributes) if by_class else jnp.zeros_like(test.labels)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:

@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from fedsvp_jax.core.float32 import in_blocks
 from fedsvp_jax.core.structs import Array
 
 from .products import bordered, weight_gradient, with_gradients
@@ -98,7 +99,10 @@ def _convolved(x: Array, kernel: Array) -> Array:
         turn, image = part
         tiles = _tiles(matrices.b, bordered(image, kernel), turn)
         products = jax.tree.map(partial(jnp.tensordot, axes=1), tiles, weights)
-        return _interleaved(_transform(matrices.a, products))
+        grid = _transform(matrices.a, products)  # the four pixels of every tile
+        batch, height, width, channels = grid[0][0].shape
+        rows = jnp.stack([jnp.stack(row, axis=3) for row in grid], axis=2)
+        return rows.reshape(batch, 2 * height, 2 * width, channels)
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
@@ -119,7 +123,14 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
             of_products,
             weights,
         )
-        of_image = _image_gradient(matrices.b, of_tiles, turn)
+        # The transpose of cutting out the tiles B d B', with their border of zeros: a
+        # pixel gets the sum over its own tile and those beside it. As in `_tiles`, the
+        # first axis is done by itself.
+        along = partial(_pixels, matrices.b.T)
+        columns = _by_itself(
+            lambda: [along(column, 1) for column in zip(*of_tiles, strict=True)], turn
+        )
+        of_image = along(columns, 2)
         return jax.tree.map(jnp.add, total, of_weights), of_image
 
     parts = _in_parts(x, kernel)
@@ -148,8 +159,7 @@ def _in_parts(images: Array, kernel: Array) -> Array:
     tile_bytes *= images.dtype.itemsize
     smallest = min(-(-batch * tile_bytes // _TILE_BYTES), batch)
     parts = min(range(smallest, 2 * smallest), key=lambda parts: -batch % parts)
-    filled = jnp.pad(images, ((0, -batch % parts), (0, 0), (0, 0), (0, 0)))
-    return filled.reshape(parts, -1, *images.shape[1:])
+    return in_blocks(images, parts, -(-batch // parts))
 
 
 def _transform(matrix: np.ndarray, grid: Sequence[Sequence[Array]]) -> _Grid:
@@ -159,25 +169,21 @@ def _transform(matrix: np.ndarray, grid: Sequence[Sequence[Array]]) -> _Grid:
 
 
 def _combined(matrix: np.ndarray, parts: Sequence[Array]) -> list[Array]:
-    """out[i] = sum_j matrix[i][j] parts[j], without the zeros of the matrix."""
+    """out[i] = sum_j matrix[i][j] parts[j], without the zeros of the matrix.
+
+    Products by 1 and -1, which XLA would have to find, are left out too.
+    """
     return [
         reduce(
             operator.add,
             [
-                _multiple(factor, part)
+                part if factor == 1 else -part if factor == -1 else factor * part
                 for factor, part in zip(row, parts, strict=True)
                 if factor
             ],
         )
         for row in matrix.tolist()
     ]
-
-
-def _multiple(factor: float, part: Array) -> Array:
-    """factor * part, without the products by 1 and -1, which XLA would have to find."""
-    if abs(factor) == 1:
-        return part if factor > 0 else -part
-    return factor * part
 
 
 def _weights(kernel: Array) -> _Grid:
@@ -208,11 +214,11 @@ def _by_itself(function: Callable[[], _Arrays], turn: Array) -> _Arrays:
     XLA:CPU drops an `optimization_barrier` before it joins operations, but joins none
     with a branch's. It does not know that this branch is taken in every turn, 0, 1, ...
     """
-
-    def never() -> _Arrays:
-        return jax.tree.map(jnp.zeros_like, jax.eval_shape(function))
-
-    return lax.cond(turn >= 0, function, never)
+    return lax.cond(
+        turn >= 0,
+        function,
+        lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(function)),
+    )
 
 
 def _weight_gradients(
@@ -230,19 +236,6 @@ def _weight_gradients(
     return jax.tree.map(contracted, _by_itself(tiles, turn), of_products)
 
 
-def _image_gradient(matrix: np.ndarray, of_tiles: _Grid, turn: Array) -> Array:
-    """The transpose of cutting out the tiles B d B', with their border of zeros.
-
-    Each pixel gets the sum over its own tile and those beside it. As in `_tiles`, the
-    first axis is done by itself.
-    """
-    along = partial(_pixels, matrix.T)
-    columns = _by_itself(
-        lambda: [along(column, 1) for column in zip(*of_tiles, strict=True)], turn
-    )
-    return along(columns, 2)
-
-
 def _pixels(matrix: np.ndarray, of_tiles: Sequence[Array], axis: int) -> Array:
     """The transpose of `_along(B, bordered, axis)`: pixels in place of tiles."""
     parts, before = _combined(matrix, of_tiles), len(matrix) // 2 - 1
@@ -254,10 +247,3 @@ def _pixels(matrix: np.ndarray, of_tiles: Sequence[Array], axis: int) -> Array:
     odd = before % 2
     pair = [reduce(operator.add, shifted[start::2]) for start in (odd, 1 - odd)]
     return lax.collapse(jnp.stack(pair, axis=axis + 1), axis, axis + 2)
-
-
-def _interleaved(grid: _Grid) -> Array:
-    """The four pixels of every tile -> (batch, height, width, channels)."""
-    batch, height, width, channels = grid[0][0].shape
-    rows = [jnp.stack(row, axis=3) for row in grid]
-    return jnp.stack(rows, axis=2).reshape(batch, 2 * height, 2 * width, channels)

@@ -24,7 +24,6 @@ def _to_grid(mechanism: Mechanism, upload: Upload, info: NoiseInfo) -> Upload:
 def _from_grid(
     mechanism: Mechanism, total: Upload, uploads: None, infos: NoiseInfo, valid: Array
 ) -> Upload:
-    del uploads
     assert mechanism.grid is not None
     part = _noised_part(total)
     std = jnp.max(jnp.where(valid, infos.noise_std, 0.0))

@@ -3,8 +3,6 @@
 Each step is a function of its own, which the attacks and the audit call as well.
 """
 
-import dataclasses
-
 import jax.numpy as jnp
 
 from fedsvp_jax.core.prng import Address, Stream
@@ -37,7 +35,7 @@ def with_step_noise(
     if mechanism.step_noise_std is None:
         return rates
     std = mechanism.step_noise_std(ratio, round_num=round_num)
-    return dataclasses.replace(rates, step_noise_std=std)
+    return rates._replace(step_noise_std=std)
 
 
 def train(
@@ -105,8 +103,7 @@ def noised_update(task: Task, work: LocalWork, update: Params) -> Release:
 def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
     ratio = jnp.float32(1)
-    trained = trained_weights(task, ratio)
-    return LocalWork(trained, ratio)
+    return LocalWork(trained_weights(task, ratio), ratio)
 
 
 def gradient_client(task: Task) -> LocalWork:
@@ -148,13 +145,12 @@ def trained_weights(
     rates = with_step_noise(
         task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
     )
-    rows = rows_of(task.examples, task.split, members)
     return train(
         task.model,
         task.plan.recipe,
         rates,
         task.state.weights,
-        rows,
+        rows_of(task.examples, task.split, members),
         task.at,
         drift=drift,
     )

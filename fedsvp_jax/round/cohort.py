@@ -9,8 +9,6 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, iota
 
-from .state import Cell, RoundPlan, ServerState
-
 NOBODY = -1  # a place in the cohort that no client fills
 
 
@@ -104,28 +102,6 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     taken. (K,) int32: their ids, ascending, and then NOBODY in every place that is
     left.
     """
-    everybody = iota(len(eligible))
-    order = jax.random.permutation(key, everybody)
+    order = jax.random.permutation(key, iota(len(eligible)))
     order = order[jnp.argsort(~eligible[order], stable=True)]
     return _ascending(order[:cohort_size], eligible)
-
-
-def clients_and_rows(
-    plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> tuple[Array, Array]:
-    """(K,) int32 the clients as `cohort_of_round` draws them, and their rows of `Cell`.
-
-    A stream's cohort was drawn by the host.
-    """
-    if cell.cohort is not None:
-        return cell.cohort, iota(plan.cohort_size)
-    clients = cohort_of_round(
-        cell.root.shared,
-        cell.allowance,
-        state.spent,
-        round_num,
-        cohort_size=plan.cohort_size,
-        cohorts=plan.cohorts,
-        admitted=state.admitted,
-    )
-    return clients, jnp.maximum(clients, 0)

@@ -9,7 +9,6 @@ devices.
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from fedsvp_jax.core.structs import (
     Model,
     Params,
     Weights,
+    iota,
 )
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
@@ -45,21 +45,12 @@ from .state import (
     rates_of_round,
 )
 
-
-class ClientResult(NamedTuple):
-    """A client's round.
-
-    `upload` and `stats` are its parts of the cohort's sums, multiplied by its weight or
-    residues of the mechanism's grid. The rest is the client's own.
-    """
-
-    upload: Upload
-    stats: Params
-    memory: MechanismState
-    metrics: ClientMetrics
-    # The update with its statistics, zeros in an empty place; None unless a part of the
-    # round looks at every upload.
-    sent_weights: Weights | None
+# An upload and statistics, multiplied by the client's weight or residues of the
+# mechanism's grid: its parts of the cohort's sums.
+Summed = tuple[Upload, Params]
+# Its own: its memory, its metrics, and its update with its statistics, zeros in an
+# empty place, or None unless a part of the round looks at every upload.
+Own = tuple[MechanismState, ClientMetrics, Weights | None]
 
 
 def federated_round(
@@ -87,7 +78,19 @@ def federated_round(
         mechanism = make_mechanism(plan.mechanism, cell.mechanism)
 
         # The cohort.
-        clients, rows = cohort.clients_and_rows(plan, cell, state, round_num)
+        if cell.cohort is None:
+            clients = cohort.cohort_of_round(
+                cell.root.shared,
+                cell.allowance,
+                state.spent,
+                round_num,
+                cohort_size=plan.cohort_size,
+                cohorts=plan.cohorts,
+                admitted=state.admitted,
+            )
+            rows = jnp.maximum(clients, 0)
+        else:  # a stream's, which the host drew
+            clients, rows = cell.cohort, iota(plan.cohort_size)
         valid = clients >= 0
         sizes = cell.split.num_train[rows]
         uniform = plan.uniform_weights or mechanism.uniform_weights
@@ -102,7 +105,7 @@ def federated_round(
 
         def run_client(lane: Array) -> tuple[Params, Params]:
             place = lane if in_order else order[lane]
-            result = client_round(
+            return client_round(
                 model,
                 plan,
                 cell,
@@ -112,7 +115,6 @@ def federated_round(
                 row=rows[place],
                 weight=weights[place],
             )
-            return result[:2], result[2:]
 
         (total, stats), by_lane = lanes.map_lanes(
             run_client,
@@ -217,7 +219,7 @@ def client_round(
     address: prng.Address,
     row: Array,
     weight: Array,
-) -> ClientResult:
+) -> tuple[Summed, Own]:
     """One client's round.
 
     Args:
@@ -227,7 +229,7 @@ def client_round(
     """
     client_id = jnp.asarray(address.client)
     valid = client_id >= 0
-    at = dataclasses.replace(address, client=jnp.maximum(client_id, 0))
+    at = address._replace(client=jnp.maximum(client_id, 0))
     split = tree.cell_of(cell.split, row)
     split = dataclasses.replace(split, num_train=jnp.where(valid, split.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
@@ -239,7 +241,7 @@ def client_round(
     update_l2 = tree.l2_norm(update)
     # The noise's key is made to depend on the update. Else XLA draws before it trains,
     # and holds a copy of the weights meanwhile; it removes an optimization_barrier.
-    at = dataclasses.replace(at, client=at.client + jnp.int32(update_l2 < 0))
+    at = at._replace(client=at.client + jnp.int32(update_l2 < 0))
     task = dataclasses.replace(task, at=at)
     upload, memory, info = plan.work.release(task, work, update)
     stats = work.weights.stats
@@ -260,10 +262,8 @@ def client_round(
     sent_weights = None
     # Client 0's noise in an empty place would bare its update.
     if plan.hooks or plan.aggregator.needs_uploads:
-        sent_weights = jax.tree.map(
-            lambda leaf: jnp.where(valid, leaf, 0), Weights(upload.update, stats)
-        )
-    return ClientResult(summed[0], summed[1], memory, metrics, sent_weights)
+        sent_weights = tree.where(valid, Weights(upload.update, stats))
+    return summed, (memory, metrics, sent_weights)
 
 
 def _check_update(plan: RoundPlan, upload: Upload, params: Params) -> None:

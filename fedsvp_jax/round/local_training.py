@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ import optax
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.float32 import (
     ROUNDOFF,
+    in_blocks,
     pairwise_sum,
     reserve,
     rounded,
@@ -65,8 +65,7 @@ class TrainingRecipe:
     first_apart: bool = False  # the first step precedes the loop: weights are shared
 
 
-@flax.struct.dataclass
-class TrainingRates:
+class TrainingRates(NamedTuple):
     """The settings that a sweep may vary; every leaf () float32."""
 
     learning_rate: Number
@@ -118,11 +117,10 @@ def _below(key: Array, size: int, limit: Array) -> Array:
         jax.random.bits(half, (size,), jnp.uint32) % limit
         for half in jax.random.split(key)
     )
-
-    def doubled(_: Array, rest: Array) -> Array:
-        return jnp.minimum(2 * rest, 2 * rest - limit)
-
-    return (jax.lax.fori_loop(0, 32, doubled, upper) + lower) % limit
+    doubled = jax.lax.fori_loop(
+        0, 32, lambda _, rest: jnp.minimum(2 * rest, 2 * rest - limit), upper
+    )
+    return (doubled + lower) % limit
 
 
 def poisson_batch(
@@ -151,10 +149,11 @@ def poisson_batch(
       (M,) int32 positions of rows, and (M,) float32: 1 in a filled place.
     """
     count = jnp.maximum(jnp.sum(member.astype(jnp.int32)), 1)
-    if member.size <= 1 << 16:
-        draws = jax.random.randint(key, member.shape, 0, count)
-    else:
-        draws = _below(key, member.size, count)
+    draws = (
+        jax.random.randint(key, member.shape, 0, count)
+        if member.size <= 1 << 16
+        else _below(key, member.size, count)
+    )
     if persons is not None:
         draws = draws[persons]
     chosen = member & (draws < batch_size)
@@ -189,8 +188,7 @@ def _mean_loss(
     model: Model, params: Params, stats: Params, batch: Batch
 ) -> tuple[Array, Params]:
     outputs, stats = model.apply(params, stats, batch.inputs, train=True, key=batch.key)
-    losses = model.loss(outputs, batch.targets)
-    total = jnp.sum(losses * batch.weights)
+    total = jnp.sum(model.loss(outputs, batch.targets) * batch.weights)
     return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
 
 
@@ -212,14 +210,13 @@ def _per_example_gradient(
 
     def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
-        single = Batch(x[None], y[None], ones, key)
-        gradient, _ = _gradient(model, *now, single)
+        gradient, _ = _gradient(model, *now, Batch(x[None], y[None], ones, key))
         return noise.clip_into_ball(gradient, bound)[0]
 
-    def mean(gradients: Array) -> Array:
-        return weighted_sum(weights, gradients) * np.float32(1 / batch_size)
-
-    return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
+    return jax.tree.map(
+        lambda gradients: weighted_sum(weights, gradients) * np.float32(1 / batch_size),
+        jax.vmap(example_gradient)(inputs, targets),
+    )
 
 
 def _with_reserve(l2_norm_clip: Number, number: int, height: int) -> Array:
@@ -266,10 +263,10 @@ def _linear_gradient(
     num_blocks = -(-len(inputs) // _BLOCK)
     height = _BLOCK + math.ceil(math.log2(num_blocks))
     bound = _with_reserve(l2_norm_clip, len(inputs), height)
-    bound = bound * np.float32(1 - 64 * ROUNDOFF)
+    bound *= np.float32(1 - 64 * ROUNDOFF)
     if separate_clips:
         scale, _ = noise.shrinkage(of_residuals, 1.0)
-        scale = scale * noise.shrinkage(of_features, bound)[0]
+        scale *= noise.shrinkage(of_features, bound)[0]
     else:
         scale, _ = noise.shrinkage(norms, bound)
     scaled = residuals * (weights * scale)[:, None]
@@ -280,12 +277,8 @@ def _linear_gradient(
         with jax.default_matmul_precision("highest"):
             return jax.vjp(lambda now: logits_of(now, inputs), params)[1](scaled)[0]
 
-    def blocks(rows: Array) -> Array:
-        missing = num_blocks * _BLOCK - len(rows)
-        padded = jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
-        return padded.reshape(num_blocks, _BLOCK, *rows.shape[1:])
-
-    by_block = jax.vmap(of_block)(blocks(inputs), blocks(scaled))
+    blocks = (in_blocks(rows, num_blocks, _BLOCK) for rows in (inputs, scaled))
+    by_block = jax.vmap(of_block)(*blocks)
     return jax.tree.map(
         lambda leaf: pairwise_sum(leaf) * np.float32(1 / batch_size), by_block
     )
@@ -494,7 +487,7 @@ def local_update(
         if per_example:
             updates = rounded(updates, jnp.minimum(count, 0))
         if not recipe.full_batches:
-            updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
+            updates = where(active, updates)
             stats_new = where(active, stats_new, stats_now)
             optimizer_new = where(active, optimizer_new, optimizer_state)
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new

@@ -31,7 +31,8 @@ from fedsvp_jax.models.evaluation import outputs_for
 # The part of a leaf that a query is about: all, nothing, or some rows (outputs).
 Part = bool | tuple[int, ...]
 QueryParts = tuple[Part, ...]  # by leaf; () without a query
-_Sums = tuple[list[Array], list[Array]]  # totals, and what they lost
+Answer = list[Array]  # to a query, by leaf
+_Sums = tuple[Answer, Answer]  # totals, and what they lost
 
 _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
 
@@ -57,7 +58,7 @@ def chosen(tree: Params, query_parts: QueryParts) -> Params:
     ]
 
 
-def replaced(tree: Params, new: list[Array], query_parts: QueryParts) -> Params:
+def replaced(tree: Params, new: Answer, query_parts: QueryParts) -> Params:
     """The tree with `new` in the place of the numbers that a query is about."""
     leaves, treedef = jax.tree.flatten(tree)
     fresh = iter(new)
@@ -99,7 +100,7 @@ def public_model(
 
 
 def remembered(
-    params: Params, answer: list[Array], query_parts: QueryParts, *, weight: Number
+    params: Params, answer: Answer, query_parts: QueryParts, *, weight: Number
 ) -> Params:
     """lambda m as a tree like the model's, 0 where the query is not about it."""
     zeros = jax.tree.map(jnp.zeros_like, params)
@@ -114,7 +115,7 @@ def mean_clipped_gradient(
     l2_norm_clip: Number,
     query_parts: QueryParts,
     lane_axes: tuple[str, ...],
-) -> list[Array]:
+) -> Answer:
     """g = 1/|P| sum_{x in P} clip(grad loss(w; x), C), 0 where P is empty.
 
     Two lists that differ in one record give g at most 2C/|P| apart (C/|P| where the
@@ -139,13 +140,10 @@ def mean_clipped_gradient(
     first = jnp.argsort(~member, stable=True)
     padded = jnp.pad(rows[first], (0, -len(rows) % _SIDE_BY_SIDE))
 
-    def loss(weights: list[Array], row: Array) -> Array:
+    def loss(weights: Answer, row: Array) -> Array:
         model_params = replaced(params, weights, query_parts)
         outputs = outputs_for(model, model_params, stats, examples.inputs[row][None])
         return model.loss(outputs, examples.loss_targets[row][None])[0]
-
-    def clipped_gradient(row: Array) -> list[Array]:
-        return noise.clip_into_ball(jax.grad(loss)(weights, row), bound)[0]
 
     def step(batch: Array, sums: _Sums) -> _Sums:
         start = batch * _SIDE_BY_SIDE
@@ -153,7 +151,9 @@ def mean_clipped_gradient(
         place = start + iota(_SIDE_BY_SIDE)
         counted = (place < count).astype(jnp.float32)
 
-        gradients = jax.vmap(clipped_gradient)(batch_rows)
+        gradients = jax.vmap(
+            lambda row: noise.clip_into_ball(jax.grad(loss)(weights, row), bound)[0]
+        )(batch_rows)
         batch_sums = [weighted_sum(counted, leaf) for leaf in gradients]
         compensated = [
             add_compensated(*now) for now in zip(*sums, batch_sums, strict=True)

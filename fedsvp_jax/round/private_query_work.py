@@ -22,9 +22,11 @@ def private_query_client(task: Task) -> LocalWork:
     It estimates its R first, where the noise of the answer follows it.
     """
     plan, settings, query_parts = task.plan, task.cell.mechanism, task.plan.query_parts
-    work = LocalWork(task.state.weights, jnp.float32(1))
-    if task.mechanism.needs_contribution:
-        work = estimate_and_train(task)
+    work = (
+        estimate_and_train(task)
+        if task.mechanism.needs_contribution
+        else LocalWork(task.state.weights, jnp.float32(1))
+    )
     public, private = private_query.divided(
         task.examples.attributes[task.split.train],
         task.split.num_train,
@@ -44,7 +46,7 @@ def private_query_client(task: Task) -> LocalWork:
     return work._replace(weights=trained, private=private)
 
 
-def query_gradient(task: Task, private: Array) -> list[Array]:
+def query_gradient(task: Task, private: Array) -> private_query.Answer:
     """The private query's answer before its noise, at the broadcast model."""
     return private_query.mean_clipped_gradient(
         task.model,
@@ -57,8 +59,8 @@ def query_gradient(task: Task, private: Array) -> list[Array]:
 
 
 def only_if(
-    holds: Array, noised: list[Array], info: NoiseInfo
-) -> tuple[list[Array], NoiseInfo]:
+    holds: Array, noised: private_query.Answer, info: NoiseInfo
+) -> tuple[private_query.Answer, NoiseInfo]:
     """The noised answer and its NoiseInfo if `holds`, else zeros."""
     nothing = [jnp.zeros_like(leaf) for leaf in noised], nothing_private()
     return where(holds, (noised, info), nothing)
@@ -71,7 +73,7 @@ def noised_answer(task: Task, work: LocalWork, update: Params) -> Release:
     """
     assert work.private is not None
     holds = jnp.any(work.private) | task.mechanism.basis.central
-    holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
+    holds &= task.at.round_num >= task.cell.mechanism.private_from
     noised, memory, info = add_noise(
         task.mechanism,
         query_gradient(task, work.private),

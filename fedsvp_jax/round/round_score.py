@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Examples, Model, Split, Weights, iota
+from fedsvp_jax.core.structs import Array, Model, Weights, iota
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models import evaluation
 
@@ -65,7 +65,12 @@ def of_round(
             counts = jnp.zeros_like(groups).at[tested].add(1)
             private = mean_over_groups(by_group, jnp.where(of_private, counts, 0))
         if plan.differ_by_class:
-            group_counts = _group_counts(cell.split, examples, by_group, num_attributes)
+            split, of_example = cell.split, evaluation.group(examples, num_attributes)
+            of_rows = of_example[split.train]  # padded
+            valid = jnp.arange(of_rows.shape[1])[None] < split.num_train[:, None]
+            clients = iota(len(of_rows))[:, None]
+            empty = jnp.zeros((len(of_rows), len(by_group)), jnp.float32)
+            group_counts = empty.at[clients, of_rows].add(valid.astype(jnp.float32))
             worst = worst_tenth(by_group, group_counts)
         served = Scores(score.accuracy, score.loss, private, worst)
         if validation is None:
@@ -113,14 +118,3 @@ def worst_tenth(group_accuracy: Array, group_counts: Array) -> Array:
     """
     ordered = jnp.sort(mean_over_groups(group_accuracy, group_counts))
     return jnp.mean(ordered[: math.ceil(len(ordered) / 10)])
-
-
-def _group_counts(
-    split: Split, examples: Examples, by_group: Array, num_attributes: int
-) -> Array:
-    """(M, G) float32: each client's training examples by group."""
-    groups = evaluation.group(examples, num_attributes)[split.train]
-    valid = jnp.arange(groups.shape[1])[None] < split.num_train[:, None]
-    clients = iota(len(groups))[:, None]
-    empty = jnp.zeros((len(groups), len(by_group)), jnp.float32)
-    return empty.at[clients, groups].add(valid.astype(jnp.float32))

@@ -162,7 +162,7 @@ class Data(NamedTuple):
 
     examples: Examples  # all clients', of training and validation
     test: Examples  # the server's
-    validation: Examples | None = None  # the server's, which choose the best round
+    validation: Examples | None  # the server's, which choose the best round
 
 
 @flax.struct.dataclass
@@ -175,7 +175,7 @@ class ServerState:
     answer: list[Array]  # average of the last private queries, [] without one
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
-    optimizer: optax.OptState | None = None  # the server's; None in FedAvg
+    optimizer: optax.OptState | None  # the server's; None in FedAvg
 
     @property
     def weights(self) -> Weights:
@@ -189,7 +189,7 @@ def rates_of_round(
     """The cell's rates with the learning rate that the schedule gives to a round."""
     first = cell.rates.learning_rate
     rate = optimizers.learning_rate(plan.client, first, plan.num_rounds, round_num)
-    return dataclasses.replace(cell.rates, learning_rate=rate)
+    return cell.rates._replace(learning_rate=rate)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,8 +282,7 @@ def initial_state(
     model: Model, plan: RoundPlan, example: Array, cell: Cell
 ) -> ServerState:
     """The state before round 0; traceable in the cell."""
-    key = prng.stream_key(cell.root, prng.Stream.INIT)
-    params, stats = model.init(key, example)
+    params, stats = model.init(prng.stream_key(cell.root, prng.Stream.INIT), example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     answer = private_query.chosen(params, plan.query_parts) if plan.query_parts else []
     return ServerState(

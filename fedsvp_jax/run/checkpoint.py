@@ -38,9 +38,7 @@ class Checkpointer:
 
     def rounds(self) -> list[int]:
         """The rounds that a file is named by, intact or not, ascending."""
-        if not self._folder.exists():
-            return []
-        names = [path.name for path in self._folder.iterdir()]
+        names = (path.name for path in self._folder.glob("*"))
         return sorted(int(name) for name in names if name.isdecimal())
 
     def save(self, round_num: int, state: Any) -> None:

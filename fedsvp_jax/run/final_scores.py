@@ -45,10 +45,10 @@ def scores_of(
     if data.schema is None and config.model not in FEATURE_MODELS:
         return {}
     tested, _ = loading.withhold_validation(config, data)
-    chances, labels = predictions(session, cell, settings)
+    predicted = predictions(session, cell, settings)
     return {
         "test_scores": scores.of_table(
-            chances, labels, data.class_names, tested.test_clients
+            *predicted, data.class_names, tested.test_clients
         )
     }
 

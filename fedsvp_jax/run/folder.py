@@ -277,13 +277,6 @@ class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
 
-    def sort(self, name: str, key: Callable[[Record], Any]) -> None:
-        """Sorts the lines of a json-lines file."""
-        file = self.path / name
-        lines = file.read_bytes().splitlines(keepends=True)
-        lines.sort(key=lambda line: key(json.loads(line)))
-        replace_file(file, b"".join(lines))
-
     def rows(self, name: str) -> list[Record]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name

@@ -118,9 +118,9 @@ def judge(program: Program, start: Weights) -> Verdict:
     )
     build = model_by_name(config, program.target, data.num_classes)
     backbone = backbone_of(build, preprocessing.normalize(data.warmup.inputs[:1]))
-    network = last_layer.freeze(backbone, *trained)
+    features = last_layer.freeze(backbone, *trained)
     scaling, kernel = last_layer.fit_last_layer(
-        network.features(data.warmup.inputs),
+        features(data.warmup.inputs),
         data.warmup.labels,
         num_classes=data.num_classes,
         num_epochs=config.warmup_epochs,
@@ -131,7 +131,7 @@ def judge(program: Program, start: Weights) -> Verdict:
         """The first examples of each client, with weights of 0 for the padding."""
         first = indices[:, :limit]
         valid = iota(first.shape[1])[None] < count[:, None]
-        raw = network.features(data.examples.inputs[first.ravel()])
+        raw = features(data.examples.inputs[first.ravel()])
         x = last_layer.scaled(scaling, raw).reshape(*first.shape, -1)
         return Batches(x, data.examples.labels[first], valid.astype(jnp.float32))
 

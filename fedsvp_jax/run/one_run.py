@@ -1,6 +1,7 @@
 """One run, from settings to a folder of results."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.round.state import Aggregator, RoundHook
 
-from . import final_scores, noise_key, published_scores, records
+from . import final_scores, noise_key, published_scores
 from .checkpoint import Checkpointer
 from .environment import environment
 from .folder import RunFolder
@@ -119,9 +120,10 @@ def train(
         if program.data.client_names is not None:
             summary["client_names"] = program.data.client_names
         if config.client_values != "none":
-            summary["client_values"] = records.value_sums(
-                folder.rows("clients.jsonl"), config.num_clients
-            )
+            values: list[list[float]] = [[] for _ in range(config.num_clients)]
+            for row in folder.rows("clients.jsonl"):
+                values[row["client"]].append(row["client_value"] or 0.0)  # diverged
+            summary["client_values"] = [*map(math.fsum, values)]
         if config.influence_filter != "none" or config.corrupted_share > 0:
             summary["corrupted_clients"] = np.flatnonzero(program.data.corrupted[0])
         if config.influence_filter != "none":

@@ -50,8 +50,7 @@ def missing(config: Record) -> str | None:
 
 def config_class() -> type[ExperimentConfig]:
     """All settings of a run: those of mechanisms from outside too, and the plugin."""
-    names = mechanisms.mechanism_names()
-    classes = [mechanisms.about(name).settings for name in names]
+    classes = [mechanisms.about(name).settings for name in mechanisms.mechanism_names()]
     settings = {
         cls: None for cls in classes if cls and not issubclass(ExperimentConfig, cls)
     }

@@ -1,21 +1,18 @@
 """The account and the files' rows from a call's metrics."""
 
-import math
-from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
 
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
     """The metrics of the cohort's places that a client filled, ascending by id."""
-    keep = np.flatnonzero(metrics.clients.client_id >= 0)
-    return cell_of(metrics.clients, keep)
+    return cell_of(metrics.clients, np.flatnonzero(metrics.clients.client_id >= 0))
 
 
 def record_round(account: Account, metrics: RoundMetrics) -> Account:
@@ -27,10 +24,10 @@ def record_round(account: Account, metrics: RoundMetrics) -> Account:
 def round_row(metrics: RoundMetrics, *, round_num: int) -> Record:
     """A line of metrics.jsonl without the ε spent; `round_num` counts from 1."""
     clients = valid_clients(metrics)
-    estimation = clients.estimation
+    _, _, ratio, clipped, degenerate, *_ = clients.estimation or [()] * 5
     multiplier = np.asarray(clients.noise.noise_multiplier)  # inf: of public data
 
-    def mean(values: Array) -> float | None:
+    def mean(values: Any) -> float | None:
         numbers = np.asarray(values, np.float64)
         return float(numbers.mean()) if len(numbers) else None
 
@@ -48,19 +45,15 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> Record:
         "aggregate_noise_l2": metrics.aggregate_noise_l2,
         "update_l2": mean(clients.update_l2),
         "num_clipped_updates": int(np.sum(clients.noise.clipped > 0)),
-        "contribution_ratio_mean": None,
-        "num_clipped_ratios": 0,
-        "num_degenerate_ratios": 0,
+        "contribution_ratio_mean": mean(ratio),
+        "num_clipped_ratios": int(np.sum(clipped)),
+        "num_degenerate_ratios": int(np.sum(degenerate)),
         "diverged_clients": clients.client_id[~clients.finite],
         "model_finite": metrics.model_finite,
     }
     if metrics.validation_accuracy is not None:
         row["validation_accuracy"] = metrics.validation_accuracy
         row["validation_loss"] = metrics.validation_loss
-    if estimation is not None:
-        row["contribution_ratio_mean"] = mean(estimation.contribution_ratio)
-        row["num_clipped_ratios"] = int(np.sum(estimation.clipped))
-        row["num_degenerate_ratios"] = int(np.sum(estimation.degenerate))
     return row
 
 
@@ -118,14 +111,6 @@ def client_rows(
             )
         rows.append(row | client.measured | estimated)
     return rows
-
-
-def value_sums(rows: Iterable[Record], num_clients: int) -> list[float]:
-    """(M,) the summed values of each client's uploads, from lines of clients.jsonl."""
-    values: list[list[float]] = [[] for _ in range(num_clients)]
-    for row in rows:
-        values[row["client"]].append(row["client_value"] or 0.0)  # null: diverged
-    return [math.fsum(of_client) for of_client in values]
 
 
 def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> None:

@@ -68,7 +68,7 @@ class Session:
             for name in self._names
         ]
         files = ["results.jsonl"] if in_sweep else ["metrics.jsonl", "clients.jsonl"]
-        self._rows_file, self._clients_files = files[0], files[1:]
+        self._rows_file, *self._clients_files = files
         self._checksums = dict.fromkeys(files, 0)  # of the rows so far
         self._checkpointer = checkpointer
         self.accounts = list(self.program.accounts)

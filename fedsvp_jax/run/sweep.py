@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import pathlib
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from fedsvp_jax.core.files import (
     write_json,
 )
 from fedsvp_jax.core.losses import ExampleLoss
-from fedsvp_jax.core.structs import Examples, Model
+from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
@@ -74,12 +75,11 @@ class SweepPlan:
           ValueError: the noise is to be solved for, and `total_epsilons` are missing.
         """
         varied: list[Record]
-        if self.total_epsilons and mechanism == "none":  # which keeps no promise
-            base = dataclasses.replace(base, solve="uploads")
-            varied = [{"total_epsilon": None}]
-        elif self.total_epsilons:
-            base = dataclasses.replace(base, solve="noise")
-            varied = [{"total_epsilon": total} for total in self.total_epsilons]
+        if self.total_epsilons:
+            promises = mechanism != "none"
+            base = dataclasses.replace(base, solve="noise" if promises else "uploads")
+            totals = self.total_epsilons if promises else [None]
+            varied = [{"total_epsilon": total} for total in totals]
         elif base.solve == "noise":
             raise ValueError(
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "
@@ -171,17 +171,6 @@ def programs(
                 yield Checkpointer(folder / place, identity(config)), cells
 
 
-def _test_rows(test: Examples) -> Record:
-    """The number of test rows, and the share of their most frequent class."""
-    labels = np.asarray(test.labels)
-    if test.targets is not None or not len(labels):
-        return {}
-    return {
-        "test_rows": len(labels),
-        "guessing": float(np.bincount(labels).max() / len(labels)),
-    }
-
-
 def sweep(
     base: ResolvedConfig,
     plan: SweepPlan,
@@ -270,7 +259,12 @@ def sweep(
             )
             done = zip(session.run(stop), session.accounts, strict=True)
             for cell, (summary, account) in enumerate(done):
-                summary |= _test_rows(trained.program.data.test) | {
+                test = trained.program.data.test
+                if test.targets is None and (number := len(test.labels)):
+                    # Of guessing the most frequent class.
+                    guessing = float(np.bincount(test.labels).max() / number)
+                    summary |= {"test_rows": number, "guessing": guessing}
+                summary |= {
                     "uploads_left": tradeoff.uploads_left(account),
                     "risk": tradeoff.by_adversary(account),
                 }
@@ -287,6 +281,11 @@ def sort_rows(folder: RunFolder, keys: Iterable[Hashable]) -> None:
     """Sorts the rows by mechanism and round, then in the order of the cells' keys."""
     order = folder.history[-1]["mechanisms"].index
     places = {key: place for place, key in enumerate(keys)}
-    folder.sort(
-        ROWS, lambda row: (order(row["mechanism"]), row["round"], places[cell_key(row)])
-    )
+
+    def place_of(line: bytes) -> tuple[int, ...]:
+        row = json.loads(line)
+        return order(row["mechanism"]), row["round"], places[cell_key(row)]
+
+    file = folder.path / ROWS
+    lines = sorted(file.read_bytes().splitlines(keepends=True), key=place_of)
+    replace_file(file, b"".join(lines))

@@ -203,8 +203,8 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     weights = _weights(model, settings, saved)
     table = place / SCHEMA
     schema = schemas.read_schema(table) if table.is_file() else None
-    claims, scores = _results(place, weights[1])
-    return TrainedModel(*weights, rounds, settings, schema, claims, scores)
+    results = _results(place, weights[1])
+    return TrainedModel(*weights, rounds, settings, schema, *results)
 
 
 def _results(

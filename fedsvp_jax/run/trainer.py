@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.structs import Array, Model
-from fedsvp_jax.core.tree import num_bytes
+from fedsvp_jax.core.tree import cell_of, num_bytes
 from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation.program import Program
@@ -48,7 +48,14 @@ class Trainer:
     def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
         compiler_flags.check_arithmetic()
         self.program = program
-        self.placement = _chosen(placement or Placement(), program)
+        placement, data = placement or Placement(), program.data
+        num_devices = placement.num_devices or program.target.client_devices(
+            jax.device_count() // placement.sweep_devices,
+            turns=-(-program.plan.cohort_size // program.plan.client_chunk_size),
+            weights=num_bytes(program.model.shapes(data.example).params),
+            data=num_bytes((data.examples, data.test, data.validation)),
+        )
+        self.placement = dataclasses.replace(placement, num_devices=num_devices)
         cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
         if rest:
             raise ValueError(
@@ -63,7 +70,6 @@ class Trainer:
         self._everywhere = NamedSharding(mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
         self.cells = jax.device_put(program.cells, self._by_cell)
-        data = program.data
         self._data: Data = jax.device_put(
             Data(data.examples, data.test, data.validation), self._everywhere
         )
@@ -111,7 +117,7 @@ class Trainer:
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = stream(round_num, jax.device_get(state.spent)[0])
-            of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
+            of_cell = cell_of((cohort.split, cohort.clients), None)
             split, clients = jax.device_put(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
             placed = jax.device_put(cohort.examples, self._everywhere)
@@ -148,7 +154,7 @@ class Trainer:
             self._has_run = True
         state, metrics, words = self._compiled(*arguments)
         host = jax.device_get(metrics) if words is None else _split(words, metrics)
-        return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+        return state, cell_of(host, slice(num_rounds))
 
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of the compiled rounds, with shapes in place of the state."""
@@ -168,18 +174,6 @@ class Trainer:
         """The same program lowered for its target, which may be absent."""
         platforms = [self.program.target.platform]
         return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
-
-
-def _chosen(placement: Placement, program: Program) -> Placement:
-    """The placement with a number of devices."""
-    plan, data = program.plan, program.data
-    num_devices = placement.num_devices or program.target.client_devices(
-        jax.device_count() // placement.sweep_devices,
-        turns=-(-plan.cohort_size // plan.client_chunk_size),
-        weights=num_bytes(program.model.shapes(data.example).params),
-        data=num_bytes((data.examples, data.test, data.validation)),
-    )
-    return dataclasses.replace(placement, num_devices=num_devices)
 
 
 def _joined(metrics: RoundMetrics) -> Array:
@@ -222,7 +216,6 @@ def _jitted(
     Args:
       shapes: of the cells and the data.
     """
-    del shapes
     mesh = placement.mesh()
     is_fetched_at_once = target.platform != "cpu" and mesh.size == 1
 
@@ -287,7 +280,7 @@ def _jitted(
         with jax.named_scope("rounds"):
             if rounds_in_program == 1 and plan.known_trips:
                 state, rows = one_round(state, first_round)
-                metrics = jax.tree.map(lambda row: row[None], rows)
+                metrics = cell_of(rows, None)
             else:
                 state, metrics = jax.lax.fori_loop(
                     0, num_rounds, step, (state, buffers)

@@ -1,6 +1,5 @@
 """The coalitions of attributes that a client trains: planned for all, or drawn."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,8 +23,7 @@ class Group(NamedTuple):
 Groups = tuple[Group, ...]  # the full coalition comes last
 
 
-@dataclasses.dataclass(frozen=True)
-class EstimationPlan:
+class EstimationPlan(NamedTuple):
     """The settings of PE that are fixed when the round is compiled.
 
     Attributes:
@@ -110,5 +108,4 @@ def drawn_pairs(
     """
     pairs = paired.draw_pairs(jax.random.fold_in(key, 0), present, num_pairs)
     rows = jnp.concatenate([pairs.coalitions, pairs.complements])
-    size = jnp.sum(rows, axis=1, keepdims=True)
-    return pairs, rows & (size > 1)
+    return pairs, rows & (jnp.sum(rows, axis=1, keepdims=True) > 1)

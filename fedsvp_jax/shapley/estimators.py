@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from fedsvp_jax import shapley
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.structs import Array, Weights
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models.evaluation import Validation
 
@@ -64,6 +65,9 @@ class Values(NamedTuple):
     utilities: Array | None = None  # (2**N,) float32, by bitmask; exact only
     standard_errors: Array | None = None  # (N,) float32
     margins: Array | None = None  # (N,) float32: half the 95 % interval
+
+
+Estimate = tuple[Weights, Values]  # the full coalition's model, and the values
 
 
 class Surrogate(NamedTuple):
@@ -122,7 +126,7 @@ def _train_rows(
 
     def turn(_: Weights, rows: Array) -> Measured:
         models, measured = lanes.stacked(train_and_measure, rows)
-        return jax.tree.map(lambda leaf: leaf[-1], models), measured
+        return cell_of(models, -1), measured
 
     if chunk == number:
         return turn(game.start, rows)
@@ -131,9 +135,8 @@ def _train_rows(
     return trained, measured.reshape(-1, *measured.shape[2:])[missing:]
 
 
-def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+def exact(game: Game, key: Array, number: int) -> Estimate:
     """Exact values from all 2**N - 1 coalitions; nothing is drawn."""
-    del key, number
 
     utilities = jnp.full((2**game.plan.num_attributes,), game.empty)
     trained, utilities = _train_planned(
@@ -190,7 +193,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         if game.averages:
             num_examples = jnp.maximum(jnp.sum(counts), 1)
             num_members = jnp.maximum(jnp.sum(member_counts), 1)
-            within = within * jnp.square(num_examples * reciprocal(num_members))
+            within *= jnp.square(num_examples * reciprocal(num_members))
             single_weights = share - within * counts * reciprocal(num_examples)
         weights = jnp.append(single_weights, within)
         blend = jnp.tensordot(
@@ -198,8 +201,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         )
         return game.worth(coalition, validation.utility_of(blend))
 
-    values = surrogate_values(utility, num_attributes, key)
-    return trained, Surrogate(utility, *values)
+    return trained, Surrogate(utility, *surrogate_values(utility, num_attributes, key))
 
 
 def surrogate_values(
@@ -218,13 +220,13 @@ def surrogate_values(
     return shapley.SampledValues(values, jnp.zeros_like(values))
 
 
-def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+def additive(game: Game, key: Array, number: int) -> Estimate:
     """The values of the blended game, corrected by number/2 random pairs."""
     trained, blend = _blend(game, key)
     return trained, corrected(game, blend, key, number // 2)
 
 
-def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
+def gaussian_process(game: Game, key: Array, number: int) -> Estimate:
     """The values of the blended game, corrected by `residual_process`.
 
     It trains `number` coalitions of its design; the key orders the attributes.
@@ -269,8 +271,7 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
         resolution=validation.resolution,
     )
     # With two attributes, all coalitions are known.
-    unknown = jnp.sum(present) > 2
-    error = jnp.where(unknown, correction.standard_error, 0)
+    error = jnp.where(jnp.sum(present) > 2, correction.standard_error, 0)
     errors = jnp.where(present, jnp.hypot(error, surrogate.standard_errors), 0)
     return Values(
         values=jnp.where(present, surrogate.values + correction.values, 0),
@@ -279,8 +280,8 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
     )
 
 
-# (game, key, random coalitions that are trained too) -> (the full one's model, Values)
-ESTIMATORS: Mapping[str, Callable[[Game, Array, int], tuple[Weights, Values]]] = {
+# (game, key, random coalitions that are trained too)
+ESTIMATORS: Mapping[str, Callable[[Game, Array, int], Estimate]] = {
     "exact": exact,
     "additive": additive,
     "gp": gaussian_process,

@@ -121,7 +121,7 @@ def correction(
     rest = jnp.sum(pairs.complements.astype(jnp.float32), axis=1)
     inside, outside = 1 / jnp.maximum(size, 1), 1 / jnp.maximum(rest, 1)
     signs = jnp.where(pairs.coalitions, inside[:, None], 0)
-    signs = signs - jnp.where(pairs.complements, outside[:, None], 0)
+    signs -= jnp.where(pairs.complements, outside[:, None], 0)
     scaled = total * differences / jnp.sqrt(inside + outside)
     squares = jnp.sum(differences**2) + resolution**2
     error = total * jnp.sqrt(squares / jnp.maximum(number, 1)) / num_pairs

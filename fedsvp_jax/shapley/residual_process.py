@@ -95,8 +95,7 @@ def _prior(number: int) -> Prior:
     joins, stays = nodes + (1 - nodes) * near, nodes * near + 1 - nodes
 
     def kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        differ = (first[:, None] != second[None]).sum(-1)
-        return np.asarray(near**differ)
+        return np.asarray(near ** (first[:, None] != second[None]).sum(-1))
 
     def values(rows: np.ndarray) -> np.ndarray:
         num_others = np.arange(number)[:, None]
@@ -107,8 +106,7 @@ def _prior(number: int) -> Prior:
         )
         size = rows.sum(1)[None]
         inside = gain[np.maximum(size - 1, 0)]
-        outside = gain[np.minimum(size, number - 1)]
-        return np.where(rows.T, inside, -outside)
+        return np.where(rows.T, inside, -gain[np.minimum(size, number - 1)])
 
     both = nodes[:, None] * joins + (1 - nodes[:, None]) * stays
     spread = 2 * (1 - near) * (weights @ both ** (number - 1) @ weights)
@@ -124,7 +122,7 @@ def _prior(number: int) -> Prior:
     count = np.asarray([float(math.comb(number, size)) for size in sizes])
     scale = conditional(one_of_each, one_of_each).diagonal() @ (count / count.sum())
     covariance, change = conditional(rows, rows), values(rows)
-    change = change - anchor_values @ inner @ kernel(anchors, rows)
+    change -= anchor_values @ inner @ kernel(anchors, rows)
     exact = (rows.sum(1) <= 1) | (rows.sum(1) == number)
     covariance[exact], covariance[:, exact], change[:, exact] = 0, 0, 0
     remaining = spread - np.einsum("ak,kl,al->a", anchor_values, inner, anchor_values)
@@ -166,12 +164,8 @@ def design(number: int, trainings: int) -> Design:
         np.zeros((number + 1, trainings, trainings), np.float32),
     )
     for count in range(3, number + 1):
-        unpadded = _of_number(count, trainings)
-        num_rows = len(unpadded.rows)
-        stacked.rows[count, :num_rows, :count] = unpadded.rows
-        stacked.weights[count, :count, :num_rows] = unpadded.weights
-        stacked.deviations[count, :count] = unpadded.deviations
-        stacked.inverse[count, :num_rows, :num_rows] = unpadded.inverse
+        for table, part in zip(stacked, _of_number(count, trainings), strict=True):
+            table[count][tuple(map(slice, part.shape))] = part
     return stacked
 
 

@@ -6,7 +6,6 @@ FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the validation accuracy of the model
 fine-tuned on the coalition's data as utility.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -16,7 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
+from fedsvp_jax.core.settings import (
+    MAX_ATTRIBUTES,
+    NEEDS_ESTIMATION,
+    Settings,
+    frozen,
+    setting,
+)
 from fedsvp_jax.core.structs import Array
 
 from .coalitions import coalition_rows
@@ -34,7 +39,7 @@ class ContributionRatio(NamedTuple):
     was_degenerate: Array  # (...) bool: |Σψ| < 1e-6, so R = 1
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ShapleySettings(Settings):
     """Estimation: how the attributes' Shapley values are computed."""
 
@@ -67,7 +72,7 @@ class ShapleySettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ClientValueSettings(Settings):
     """Contributions of clients: what each upload adds to the server's model."""
 
@@ -112,8 +117,9 @@ def check_client_values(
             f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
             f"got {cohort_size}: choose --client_values=additive"
         )
-    names = "client_values", "client_value_models"
-    _check_estimator(config, names, "cohort_size", cohort_size)
+    _check_estimator(
+        config, "client_values", "client_value_models", "cohort_size", cohort_size
+    )
 
 
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
@@ -128,15 +134,16 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    names = "shapley", "shapley_trainings"
-    _check_estimator(config, names, "num_attributes", num_attributes)
+    _check_estimator(
+        config, "shapley", "shapley_trainings", "num_attributes", num_attributes
+    )
 
 
 def _check_estimator(
-    config: Settings, names: tuple[str, str], players_name: str, num_players: int
+    config: Settings, setting: str, name: str, players_name: str, num_players: int
 ) -> None:
     """Checks an estimator and its number of coalitions, the settings of these names."""
-    (setting, name), (kind, number) = names, (getattr(config, n) for n in names)
+    kind, number = getattr(config, setting), getattr(config, name)
     if kind == "exact" and num_players > MAX_EXACT:
         raise ValueError(
             f"{players_name} must be at most {MAX_EXACT} with {setting}=exact, got "
@@ -250,10 +257,9 @@ def sampled_shapley(
         _, utilities = _floats(jax.vmap(utility)(ranks[None, :] < steps[:, None]))
         return jnp.diff(utilities)[ranks]
 
-    def draw(order: Array) -> Array:
-        return (gains(order) + gains(order[::-1])) / 2
-
-    draws = jax.lax.map(draw, orders)  # (P, N)
+    draws = jax.lax.map(  # (P, N)
+        lambda order: (gains(order) + gains(order[::-1])) / 2, orders
+    )
     errors = jnp.std(draws, axis=0, ddof=1) / math.sqrt(num_permutations)
     return SampledValues(jnp.mean(draws, axis=0), errors)
 
@@ -288,9 +294,8 @@ def contribution_ratio_with_flags(
     unit = xp.ones((), values.dtype)
     raw = xp.take(values, private, axis=-1) / xp.where(degenerate, unit, total)
     outside = (raw < 0) | (raw > 1)
-    ratio = xp.clip(raw, 0, 1) if clip else raw
     return ContributionRatio(
-        ratio=xp.where(degenerate, unit, ratio),
+        ratio=xp.where(degenerate, unit, xp.clip(raw, 0, 1) if clip else raw),
         was_clipped=outside & ~degenerate,
         was_degenerate=degenerate,
     )

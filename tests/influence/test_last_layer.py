@@ -29,8 +29,7 @@ def test_the_features_times_the_last_layer_are_the_logits(name: str):
     model = build(7)
     params, stats = model.init(jax.random.key(1), example)
     cut = backbone_of(build, example)
-    network = last_layer.freeze(cut, params, stats)
-    found = network.features(images)
+    found = last_layer.freeze(cut, params, stats)(images)
     normal = (images.astype(jnp.float32) - 127.5) / 127.5
     logits, _ = model.apply(params, stats, normal, train=False, key=None)
     (kernel,) = [

@@ -55,13 +55,13 @@ def playing(**changes: Any) -> Any:
     ) -> tuple[Params, list[Array], NoiseInfo]:
         told = state.replace(answer=[leaf + remembered for leaf in state.answer])
         key = prng.round_key(prng.root_key(7), 3)
-        result = federated_round.client_round(
+        (upload, _), (_, metrics, _) = federated_round.client_round(
             *(made.model, made.plan, cell, told, examples),
             address=Address(key, jnp.int32(CLIENT), jnp.int32(3)),
             row=jnp.int32(CLIENT),
             weight=jnp.float32(1.0),
         )
-        return result.upload.update, result.upload.answer, result.metrics.noise
+        return upload.update, upload.answer, metrics.noise
 
     return made, state, jax.jit(run)
 

@@ -84,12 +84,12 @@ PLAIN = {
     "proximal, with momentum": {
         "proximal": True,
         "momentum": 0.5,
-        "rates": RATES.replace(proximal_mu=np.float32(0.7)),
+        "rates": RATES._replace(proximal_mu=np.float32(0.7)),
     },
     "with a drift": {"drift": 0.05},
     "per example": {
         "gradient": "per_example",
-        "rates": RATES.replace(step_noise_std=np.float32(0.2)),
+        "rates": RATES._replace(step_noise_std=np.float32(0.2)),
     },
 }
 
@@ -199,7 +199,7 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
     """As through one gradient for each example, in full, padded and Poisson batches."""
     linear = make_model("scatter_linear")
     assert linear.gradient_scale is not None
-    rates = RATES.replace(
+    rates = RATES._replace(
         l2_norm_clip=np.float32(clip), step_noise_std=np.float32(0.01)
     )
     member = np.arange(20) < count
@@ -239,7 +239,7 @@ def test_residuals_and_features_are_clipped_one_by_one(clip: float) -> None:
     start, trained = train(
         np.ones(20, bool),
         model=wrong,
-        rates=RATES.replace(
+        rates=RATES._replace(
             l2_norm_clip=np.float32(clip), learning_rate=np.float32(1.0)
         ),
         gradient="per_example",
@@ -272,7 +272,7 @@ def test_no_clipped_gradient_is_longer_than_its_bound(
     inputs = (scales * rng.normal(size=(1000, 6))).astype(np.float32)
     given = {"gradient": "per_example", "batch_size": 1, "local_epochs": 1}
     given["separate_clips"] = separate
-    one = RATES.replace(learning_rate=np.float32(1.0))
+    one = RATES._replace(learning_rate=np.float32(1.0))
 
     @jax.jit
     @jax.vmap
@@ -304,7 +304,7 @@ def test_a_model_of_ones_own_is_clipped_by_its_gradients() -> None:
     config = ExperimentConfig(dataset="npz", **sizes, **clip)
     program = build([resolve(config, data)], data, model=made._replace(apply=scaled))
     given = {"gradient": "per_example", "batch_size": 1, "local_epochs": 1}
-    rates = RATES.replace(learning_rate=np.float32(1.0))
+    rates = RATES._replace(learning_rate=np.float32(1.0))
     one = np.arange(20) < 1
     start, moved = train(one, rates=rates, model=program.model, **given)
     steps = jax.tree.map(jnp.subtract, moved, start)
@@ -346,7 +346,7 @@ def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None
     )
     member = np.arange(20) < 14
     linear = make_model("scatter_linear")
-    rates = RATES.replace(l2_norm_clip=np.float32(1e-3))
+    rates = RATES._replace(l2_norm_clip=np.float32(1e-3))
     given = {"gradient": "per_example", "rates": rates, "places": places}
     start, trained = train(member, model=linear, examples=same, **given)
     sizes = []

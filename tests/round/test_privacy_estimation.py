@@ -60,9 +60,8 @@ INITIAL = {"empty_utility": "initial", "utility": "loss"}
 def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Estimation]:
     """Of client 1, at the initial model."""
     cell, plan = cell_of(made.cells, 0), made.plan
-    plan = dataclasses.replace(
-        plan, estimation=dataclasses.replace(plan.estimation, **changes)
-    )
+    estimation = plan.estimation._replace(**changes)
+    plan = dataclasses.replace(plan, estimation=estimation)
     weights = Weights(*made.model.init(jax.random.key(0), made.data.example))
     start: Any = SimpleNamespace(weights=weights)
     task = Task(

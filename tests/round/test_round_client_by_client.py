@@ -51,7 +51,7 @@ def client_by_hand(
     in_steps = mechanism.step_noise_std is not None
     if in_steps:
         std = mechanism.step_noise_std(ratio, round_num=at.round_num)
-        rates = rates.replace(step_noise_std=std)
+        rates = rates._replace(step_noise_std=std)
     if in_steps or estimation is None:
         trained = client_work.train(
             *(made.model, plan.recipe, rates, start, rows_of(examples, held), at)

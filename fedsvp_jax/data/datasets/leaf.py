@@ -100,8 +100,7 @@ def _read_folder(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[
     if not users:
         raise ValueError(f"{folder} holds no example; at least one is needed")
     names, inputs, labels = zip(*users, strict=True)
-    of_user = np.unique(names, return_inverse=True)[1]
-    writers = np.repeat(of_user, [*map(len, labels)])
+    writers = np.repeat(np.unique(names, return_inverse=True)[1], [*map(len, labels)])
     return np.concatenate(inputs), np.concatenate(labels), writers, set(names)
 
 

@@ -5,7 +5,6 @@ Clients, training and validation examples are the same as those that
 memory.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +25,7 @@ class HeldExamples(NamedTuple):
     num_train: int
 
 
-@dataclasses.dataclass(frozen=True)
-class StoredClients:
+class StoredClients(NamedTuple):
     """The clients of a run whose examples lie in a store, and their rows.
 
     Attributes:
@@ -61,8 +59,7 @@ class StoredClients:
 
     def _attributes(self, client: int) -> np.ndarray:
         """(n,) int32: the attributes of a client's examples."""
-        place = int(self.chosen[client])
-        labels = self.store.train_labels[self.store.rows(place)]
+        labels = self.store.train_labels[self.store.rows(int(self.chosen[client]))]
         return self.attribute_table[labels]
 
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -71,19 +68,12 @@ class StoredClients:
         Raises:
           ValueError: a client has no training or no validation examples.
         """
-        sizes = [
-            self._sizes(self.chosen[start : start + _TOGETHER])
-            for start in range(0, len(self.chosen), _TOGETHER)
-        ]
-        return self.division.counts(np.concatenate(sizes), self._attributes)
-
-    def _sizes(self, places: np.ndarray) -> np.ndarray:
-        """(m, N): examples by attribute of these clients of the store."""
-        starts, numbers = self.store.clients[places].T
-        clients = np.repeat(np.arange(len(places)), numbers)
-        before = np.cumsum(numbers) - numbers
-        rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
-        attributes = self.attribute_table[self.store.train_labels[rows]]
-        counts = np.zeros((len(places), self.num_attributes), int)
-        np.add.at(counts, (clients, attributes), 1)
-        return counts
+        counts = np.zeros((len(self.chosen), self.num_attributes), int)
+        for first in range(0, len(counts), _TOGETHER):
+            starts, numbers = self.store.clients[self.chosen[first:][:_TOGETHER]].T
+            clients = np.repeat(first + np.arange(len(numbers)), numbers)
+            before = np.cumsum(numbers) - numbers
+            rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
+            attributes = self.attribute_table[self.store.train_labels[rows]]
+            np.add.at(counts, (clients, attributes), 1)
+        return self.division.counts(counts, self._attributes)

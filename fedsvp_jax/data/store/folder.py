@@ -20,7 +20,7 @@ import numpy as np
 
 from fedsvp_jax.core.files import Record
 
-from ..dataset import ClientStore, Facts, Part
+from ..dataset import ClientStore, Part
 from ..tables import files
 
 VERSION = 3
@@ -98,15 +98,3 @@ def open_store(folder: Path) -> ClientStore:
     return ClientStore(
         public_test=about.get("public_test") is True, **fields, **arrays, **mapped
     )
-
-
-def store_facts(folder: Path) -> Facts:
-    """The facts that defaults depend on; empty where there is no store yet.
-
-    Raises:
-      OSError, ValueError: as `open_store`.
-    """
-    if not (folder / "store.json").is_file():
-        return Facts()
-    store = open_store(folder)
-    return Facts(len(store.train_labels), store.clients[:, 1])

@@ -92,7 +92,16 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
     else:
         header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
         divider = max(_DIVIDERS, key=header.count)
-    _check_quotes(raw, divider, path)
+    # A cell in quotes stands between dividers or ends of lines, its own are doubled.
+    beside = rf"[^\r\n{re.escape(divider)}]"
+    cell = rf'"(?:(?<!{beside}")[^"]*+(?:""[^"]*+)*+"(?!{beside}))?'
+    for quote in re.finditer(cell.encode(), raw):
+        if quote[0] == b'"':
+            raise ValueError(
+                f"{path}, line {_line(raw[: quote.start()])}, has a quote inside a "
+                "cell; put quotes around the whole cell, and double those inside it "
+                "(or it opens a quote that no later line closes)"
+            )
     form = Form(
         codec if codec in literals.ENCODINGS else literals.ENCODINGS[0], divider
     )
@@ -133,23 +142,6 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
 def _line(before: bytes) -> int:
     """The number of the line that begins behind this text, or goes on there."""
     return 1 + (before.count(b"\n") or before.count(b"\r"))
-
-
-def _check_quotes(text: bytes, divider: str, path: Path) -> None:
-    """Raises ValueError: a quote that opens or closes no whole cell, or stays open.
-
-    A cell in quotes stands between dividers or ends of lines; quotes inside are
-    doubled.
-    """
-    beside = rf"[^\r\n{re.escape(divider)}]"
-    cell = rf'"(?:(?<!{beside}")[^"]*+(?:""[^"]*+)*+"(?!{beside}))?'
-    for quote in re.finditer(cell.encode(), text):
-        if quote[0] == b'"':
-            raise ValueError(
-                f"{path}, line {_line(text[: quote.start()])}, has a quote inside a "
-                "cell; put quotes around the whole cell, and double those inside it "
-                "(or it opens a quote that no later line closes)"
-            )
 
 
 def _columns(

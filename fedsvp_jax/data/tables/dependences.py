@@ -82,8 +82,8 @@ def repetitions(
         else:
             values = cells.values_of(column, kind.type, notation, kind.form)
             block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
-            block = block / max(np.abs(block).max(), 1)  # for their squares
-        block = block - block.mean(0)
+            block /= max(np.abs(block).max(), 1)  # for their squares
+        block -= block.mean(0)
         size = (block**2).sum()
         is_free = len(block) > block.shape[1] + _FREE
         if is_free and size > _FEWEST * (block**2).max():

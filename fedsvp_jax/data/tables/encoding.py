@@ -95,19 +95,22 @@ def encode(
             if attribute is not None:
                 attributes[name] = attribute
             changed[name] = {kind: mask for kind, mask in masks.items() if mask.any()}
+            # Within 1 % of both bounds, which are no form's.
+            of_form = (
+                np.ptp(column.bounds) <= _SCALE and not np.mod(column.bounds, 1).any()
+            )
             may_be_read = column.from_data is None and "clamped" not in changed[name]
-            if may_be_read and _ends_at(column.bounds, features):
+            if (
+                may_be_read
+                and not of_form
+                and features.min() <= -0.98
+                and features.max() >= 0.98
+            ):
                 at_extremes.append(name)
     files.refuse(faults)
     if not width:
         raise ValueError(f"{source} has no column of features")
     return Encoded(inputs, attributes, changed, at_extremes)
-
-
-def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
-    """Whether features come within 1 % of both bounds, which are no form's."""
-    of_form = np.ptp(bounds) <= _SCALE and not np.mod(bounds, 1).any()
-    return not of_form and features.min() <= -0.98 and features.max() >= 0.98
 
 
 def _notation(schema: Schema, table: Columns) -> literals.Notation:

@@ -44,7 +44,17 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
     writers = None
     if "writer_train" in arrays:
         writers = _codes(arrays["writer_train"], f"{path}: writer_train").codes
-    columns = _columns(arrays, path, settings)
+    schema = settings.declared()
+    declared = {} if schema is None else schema.columns
+    names = {
+        key: column.values for key, column in declared.items() if not column.from_data
+    }
+    columns = {}
+    for key in sorted(arrays):
+        if key.startswith("column_") and key.endswith("_train"):
+            name = key.removeprefix("column_").removesuffix("_train")
+            columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
+    files.check_columns(names, columns, f"{path}, by its schema")
     try:
         return Dataset(
             "npz",
@@ -81,21 +91,3 @@ def _codes(values: np.ndarray, source: str, names: Names | None = None) -> Colum
     if names is None:
         return encoding.by_name(column, source)
     return Column(encoding.coded(column, names, source), names)
-
-
-def _columns(
-    arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
-) -> dict[str, Column]:
-    """The columns of the training examples."""
-    schema = settings.declared()
-    declared = {} if schema is None else schema.columns
-    names = {
-        key: column.values for key, column in declared.items() if not column.from_data
-    }
-    columns = {}
-    for key in sorted(arrays):
-        if key.startswith("column_") and key.endswith("_train"):
-            name = key.removeprefix("column_").removesuffix("_train")
-            columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
-    files.check_columns(names, columns, f"{path}, by its schema")
-    return columns

@@ -71,8 +71,7 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     names = "|".join(map(re.escape, sorted(filter(None, columns), key=len)[::-1]))
     listed = literals.normal(listed)
     matches = re.findall(rf"""["' ]*(?:({names})["' ]*(?=,|$)|([^,]+))""", listed)
-    stated = (name or other.strip("\"' ") for name, other in matches)
-    return list(filter(None, stated))
+    return list(filter(None, (name or other.strip("\"' ") for name, other in matches)))
 
 
 def load_rows(
