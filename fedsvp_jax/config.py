@@ -19,7 +19,7 @@ from fedsvp_jax.core.common_settings import (
     TrainingSettings,
 )
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.core.settings import FEATURE_MODELS, frozen, unknown
+from fedsvp_jax.core.settings import FEATURE_MODELS, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
@@ -32,7 +32,7 @@ from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 
 
 # The order of the parts is that of the settings, in config.json and in the help.
-@frozen
+@dataclasses.dataclass(frozen=True)
 class ExperimentConfig(
     ExecutionSettings,
     EvaluationSettings,

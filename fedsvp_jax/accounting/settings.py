@@ -1,9 +1,11 @@
 """The settings of a promise: --total_epsilon and how it is counted."""
 
-from fedsvp_jax.core.settings import Settings, frozen, setting
+import dataclasses
+
+from fedsvp_jax.core.settings import Settings, setting
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class PromiseSettings(Settings):
     """Promise: what a client may spend over the run, and how it is counted."""
 

@@ -1,5 +1,7 @@
 """The settings of every run, by theme: rounds, training, noise, execution."""
 
+import dataclasses
+
 from .clips import CLIPS, Clip
 from .settings import (
     FEATURE_MODELS,
@@ -7,14 +9,13 @@ from .settings import (
     MODEL_NAMES,
     NEEDS_ESTIMATION,
     Settings,
-    frozen,
     setting,
 )
 
 _LINEAR = "|".join(("model=logistic", *FEATURE_MODELS))
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class RoundSettings(Settings):
     """Rounds: how many clients train how long."""
 
@@ -66,7 +67,7 @@ class RoundSettings(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class TrainingSettings(Settings):
     """Training: the model and what a client computes with it."""
 
@@ -123,7 +124,7 @@ class TrainingSettings(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class NoiseSettings(Settings):
     """Noise: what every mechanism reads."""
 
@@ -248,7 +249,7 @@ class NoiseSettings(Settings):
         return self.clip.in_steps and self.noise_sampler == "discrete"
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class MechanismChoice(Settings):
     """Mechanism: which one adds the noise."""
 
@@ -257,7 +258,7 @@ class MechanismChoice(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class EvaluationSettings(Settings):
     """Evaluation: when and how the server tests the model."""
 
@@ -281,7 +282,7 @@ class EvaluationSettings(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class ExecutionSettings(Settings):
     """Execution: the seed, and what may change the last bits."""
 

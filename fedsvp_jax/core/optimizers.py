@@ -16,15 +16,16 @@ All of that is computed from averages that were released, so no claim changes, s
 where the server itself adds the noise after its step (`config.resolve` refuses that).
 """
 
+import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
 import optax
 
-from .settings import Settings, frozen, setting
+from .settings import Settings, setting
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class ServerSettings(Settings):
     """Server optimiser: what the server does with the average of the uploads."""
 
@@ -69,7 +70,7 @@ class ServerSettings(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class ClientSettings(Settings):
     """Client optimiser: how a client's local steps follow the gradient."""
 

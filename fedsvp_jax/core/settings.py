@@ -94,15 +94,6 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-Chosen = TypeVar("Chosen")
-
-
-@typing.dataclass_transform(frozen_default=True)
-def frozen(cls: type[Chosen]) -> type[Chosen]:
-    """Makes a class of settings a frozen dataclass."""
-    return dataclasses.dataclass(frozen=True)(cls)
-
-
 class SettingError(ValueError):
     """A setting's own limits refuse its value.
 
@@ -262,6 +253,9 @@ def by_class(name: str, text: str | None, num_classes: int) -> tuple[float, ...]
         allowed = f"{num_classes} positive numbers with commas, one for each class"
         raise SettingError(name, allowed, repr(text))
     return numbers
+
+
+Chosen = TypeVar("Chosen")
 
 
 def part(cls: type[Chosen], config: Any, **fields: Any) -> Chosen:

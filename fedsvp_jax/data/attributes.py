@@ -4,20 +4,15 @@ The papers divide a client's data into N disjoint subsets by attribute; one of t
 attributes, p, is private (FedSVA, arXiv 2503.12958v2, sec. 3).
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.core.settings import (
-    MAX_ATTRIBUTES,
-    NEEDS_ESTIMATION,
-    Settings,
-    frozen,
-    setting,
-)
+from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class AttributeSettings(Settings):
     """Attributes: what may be private about an example."""
 

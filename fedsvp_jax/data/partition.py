@@ -8,16 +8,18 @@ others were made. `PartitionSettings` holds the limits of each number;
 the functions here refuse what the data cannot give.
 """
 
+import dataclasses
+
 import numpy as np
 
 from fedsvp_jax.core.prng import Draw, generator
-from fedsvp_jax.core.settings import Settings, frozen, setting
+from fedsvp_jax.core.settings import Settings, setting
 
 Parts = list[np.ndarray]  # rows of each client
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class PartitionSettings(Settings):
     """Clients: how the examples are divided among them."""
 

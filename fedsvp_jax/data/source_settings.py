@@ -1,9 +1,10 @@
 """The settings that choose a data set and say what its columns are."""
 
+import dataclasses
 from functools import partial
 from pathlib import Path
 
-from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, frozen, setting
+from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, setting
 
 from .tables.schema import Schema, read_schema
 
@@ -11,7 +12,7 @@ _of_table = partial(setting, needs="dataset=csv")
 _of_file = partial(setting, needs="dataset=csv|npz")
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class TableSettings(Settings):
     """Table: what the columns of a file of one's own are."""
 
@@ -76,7 +77,7 @@ class TableSettings(Settings):
         return read_schema(Path(self.schema).expanduser())
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class DataSettings(TableSettings):
     """Data: where the examples come from."""
 

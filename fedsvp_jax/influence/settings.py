@@ -1,13 +1,14 @@
 """Settings of the lazy-influence filter."""
 
+import dataclasses
 from functools import partial
 
-from fedsvp_jax.core.settings import LEAST_CLIP, Settings, frozen, setting
+from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 
 _of_filter = partial(setting, needs="influence_filter=join")
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class FilterSettings(Settings):
     """Influence filter: private votes on who may take part."""
 
@@ -76,7 +77,7 @@ class FilterSettings(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class CorruptionSettings(Settings):
     """Corruption: clients whose data are bad."""
 

@@ -1,5 +1,6 @@
 """The settings and the facts of the federation that a mechanism is built from."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import flax.struct
@@ -7,13 +8,13 @@ import jax
 import numpy as np
 
 from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.core.settings import LEAST_CLIP, Settings, frozen, setting
+from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Number
 
 _READ = "clipping=attribute_records"
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class PrivateQuerySettings(Settings):
     """Private query: how the records of the private attribute are asked.
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.files import Record, toml_beside
-from fedsvp_jax.core.settings import Settings, frozen, unknown
+from fedsvp_jax.core.settings import Settings, unknown
 
 from . import (
     discrete_noise,
@@ -176,7 +176,7 @@ def noise_setting(name: str) -> tuple[str, bool]:
     return entry.noise_setting, entry.epsilon_sets_noise
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class BuiltInSettings(
     shapley_guided.ShapleyGuidedSettings,
     nbafl.NbaflSettings,

@@ -6,6 +6,7 @@ FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the validation accuracy of the model
 fine-tuned on the coalition's data as utility.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -15,13 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.settings import (
-    MAX_ATTRIBUTES,
-    NEEDS_ESTIMATION,
-    Settings,
-    frozen,
-    setting,
-)
+from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 from fedsvp_jax.core.structs import Array
 
 from .coalitions import coalition_rows
@@ -39,7 +34,7 @@ class ContributionRatio(NamedTuple):
     was_degenerate: Array  # (...) bool: |Σψ| < 1e-6, so R = 1
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class ShapleySettings(Settings):
     """Estimation: how the attributes' Shapley values are computed."""
 
@@ -72,7 +67,7 @@ class ShapleySettings(Settings):
     )
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class ClientValueSettings(Settings):
     """Contributions of clients: what each upload adds to the server's model."""
 

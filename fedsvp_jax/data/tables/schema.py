@@ -74,7 +74,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.core.files import Record, toml_beside
-from fedsvp_jax.core.settings import Settings, frozen, setting, unknown
+from fedsvp_jax.core.settings import Settings, setting, unknown
 
 from ..dataset import Names
 from . import files, literals
@@ -100,7 +100,7 @@ _NO_FILL = "# fill = …  # no cell was blank; without a fill a blank one is ref
 Mark = bool | tuple[float, ...] | Names | None
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class SchemaColumn(Settings):
     """The declaration of one column that is no label and no client.
 
@@ -134,7 +134,7 @@ class SchemaColumn(Settings):
         return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class Schema(Settings):
     """The columns of a table by name, in the order of its features.
 
