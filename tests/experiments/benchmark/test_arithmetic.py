@@ -161,6 +161,23 @@ def test_the_page_of_a_gpu_has_the_medians_of_the_rows() -> None:
     )
 
 
+def test_the_table_of_an_h200_has_the_medians_of_its_rows() -> None:
+    text = (RESULTS.parent / "performance.md").read_text()
+    lines = text.split("bench_h200")[1].splitlines()
+    for start, rounds in (("| 5", 5), ("| 20", 20)):
+        (line,) = (line for line in lines if line.startswith(start))
+        for work, printed in zip(
+            ("W1", "W3", "PE-W1"), line.split("|")[2:], strict=False
+        ):
+            rows = [
+                row["ms"]
+                for row in result_rows("trials_gpu")
+                if row["call"] > 4 and row["work"] == work and not row["changed"]
+                if row["rounds_per_call"] == rounds and not row["process"]
+            ]
+            assert [f"{ms:.3g}" for ms in rows] == printed.split()
+
+
 # By hand: weights and biases of the layers, and of GroupNorm.
 NUM_WEIGHTS = {"W1": 6_603_710, "W2": 22_602, "W3": 11_173_962}
 
