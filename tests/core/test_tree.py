@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.core.float32 import staged_sum
-from fedsvp_jax.core.tree import _in_stages, is_finite, l2_norm, norms
+from fedsvp_jax.core.tree import (
+    _in_stages,
+    has_finite_sum,
+    is_finite,
+    l2_norm,
+    norms,
+)
 from fedsvp_jax.devices.target import named_target
 
 
@@ -53,3 +59,12 @@ def test_one_bad_number_makes_a_tree_not_finite(bad: float) -> None:
     tree = {"a": jnp.ones((50,)), "b": jnp.ones((3, 4))}
     assert is_finite(tree)
     assert not is_finite(tree | {"b": tree["b"].at[1, 2].set(bad)})
+
+
+@pytest.mark.parametrize("in_stages", [False, True])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_one_bad_number_makes_a_sum_not_finite(bad: float, in_stages: bool) -> None:
+    tree = {"a": jnp.ones((50,)), "b": jnp.ones((3, 4)), "c": None}
+    with norms(in_stages=in_stages):
+        assert has_finite_sum(tree)
+        assert not has_finite_sum(tree | {"b": tree["b"].at[1, 2].set(bad)})

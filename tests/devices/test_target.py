@@ -110,6 +110,21 @@ FEDAVG |= {"l2_norm_clip": math.inf, "client_chunk_size": None, "local_epochs": 
 
 
 @pytest.mark.hole
+@pytest.mark.parametrize(("platform", "opened"), [("cuda", 1), ("cpu", 0)])
+def test_cudnn_opens_once_before_the_first_round(
+    platform: str, opened: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second process read its rounds from a cache and ended: "No DNN support"."""
+    calls = []
+    monkeypatch.setattr(jax.lax, "conv", lambda *args: calls.append(args) or args[0])
+    trainer = small_trainer(small(**FEDAVG), target=named_target(platform))
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    assert len(calls) == opened
+    trainer.advance(state, 1, 1)
+    assert len(calls) == opened
+
+
+@pytest.mark.hole
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 def test_a_round_of_fedavg_planned_for_an_accelerator_is_a_cpus(platform: str) -> None:
     """Both run on this CPU; the largest weights are near 1, whose last bit is 6e-8."""
