@@ -93,7 +93,7 @@ function place() {
 for (const control of [slider, byId("who-noise"), ...Object.values(menus)]) {
   control.addEventListener("input", place);
 }
-byId("who-noise").addEventListener("input", () => { slider.value = 0; place(); });
-slider.value = 0;
+slider.max = PAGE.points.length - 1;
+slider.value = PAGE.opens ?? 0;
 placeReferences();
 place();
