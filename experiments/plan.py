@@ -344,10 +344,11 @@ def _assumptions(
     sampler = "discrete" if is_whole else base.noise_sampler
     base = dataclasses.replace(base, secret_noise=True, noise_sampler=sampler)
     config = dataclasses.replace(base, **goal.route_settings(base, data))
-    account = federation.build([resolve(config, data)], data).accounts[0]
+    config = resolve(config, data)
+    program = federation.build([config], data, noise_key=bytes(8))  # draws nothing
     return {
         (claim.adversary, claim.copies): claim.assumptions
-        for claim in claims.table(account, ["rdp"])
+        for claim in claims.table(program.accounts[0], ["rdp"])
         if claim.method == "rdp"
     }
 

@@ -93,7 +93,6 @@ function place() {
 for (const control of [slider, byId("who-noise"), ...Object.values(menus)]) {
   control.addEventListener("input", place);
 }
-slider.max = PAGE.points.length - 1;
 slider.value = PAGE.opens ?? 0;
 placeReferences();
 place();
