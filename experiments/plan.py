@@ -46,8 +46,8 @@ import numpy as np
 from absl import flags
 from scipy import special
 
-from fedsvp_jax import run
-from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax import federation, run
+from fedsvp_jax.accounting import claims, tradeoff
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.tables import files, table_file
@@ -205,6 +205,7 @@ def main(arguments: Sequence[str]) -> None:
         "choice": "trust",
         "guessing": max(schema.shares),
         "test_rows": None,
+        "opens": len(epsilons) // 2,
     }
     print(
         messages.filled(
@@ -303,6 +304,7 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     if is_whole:
         route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
+    assumptions = _assumptions(base, data, is_whole)
     plan = sweep.SweepPlan(
         (config.mechanism,), (config.epsilon,), seeds, None, (epsilon,)
     )
@@ -310,6 +312,9 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         place = pathlib.Path(folder) / "sweep"
         sweep.sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
+        for claim in itertools.chain(*(cell["guarantees"] for cell in swept.cells)):
+            key = claim["adversary"], claim["copies"]
+            claim["assumptions"] = assumptions.get(key, claim["assumptions"])
         for cell in swept.cells if is_whole else ():
             cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
             cell["risk"] = {
@@ -330,6 +335,22 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         ).noise
     point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
     return document
+
+
+def _assumptions(
+    base: ExperimentConfig, data: Any, is_whole: bool
+) -> dict[tuple[str, int], str]:
+    """What the claims of train --goal rest on, by adversary and copies."""
+    sampler = "discrete" if is_whole else base.noise_sampler
+    base = dataclasses.replace(base, secret_noise=True, noise_sampler=sampler)
+    config = dataclasses.replace(base, **goal.route_settings(base, data))
+    config = resolve(config, data)
+    program = federation.build([config], data, noise_key=bytes(8))  # draws nothing
+    return {
+        (claim.adversary, claim.copies): claim.assumptions
+        for claim in claims.table(program.accounts[0], ["rdp"])
+        if claim.method == "rdp"
+    }
 
 
 def _joined(

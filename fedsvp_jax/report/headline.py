@@ -52,7 +52,9 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
     return {
         "privacy": privacy(summary),
         "together": filled("together", claim, releases, config),
-        "published": filled("published", summary.get("published_scores")),
+        "published": filled(
+            "published", summary.get("published_scores"), config.get("class_shares")
+        ),
         "unprotected": unprotected(config),
         "quality": filled("quality", summary, _content(folder / REFERENCE)),
         "details": filled("details", summary),

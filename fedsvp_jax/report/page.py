@@ -54,7 +54,7 @@ def templates() -> Any:
         "percent": labels.percent,
         "significant": labels.significant,
         "promised": guarantees.promised,
-        "right_of_100": tradeoff.right_of_100,
+        "risk": tradeoff.risk,
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,

@@ -274,10 +274,16 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         "if the secure summation is broken and it sees each client's upload: ε = 4.443",
         "Clients that drop out and those that collude are together at most 2.",
         "Bounds, categories and classes of the schema were stated without a look at",
+        "What is not covered</h2>",  # which a simulation's page alone said
+        *("No ε covers the rows for the test.", "What the model tells of people in"),
+        *("Who has several rows, or whose row somebody else", "Other releases of the"),
         "0 of 3",
         spoken(tables.read_policy(dealt / "federation").agreement),
     ):
         assert sentence in front, sentence
+    conduct, seen_to = front.split("The program sees to it")
+    assert "adds its share of the noise" in conduct  # by the other sites
+    assert "adds its share" not in seen_to
     assert "z·Δ/√" in text and "z·Δ/√" not in front and "simulat" not in front
     assert "leave one record" not in front
     site = Site(tmp_path / "north")

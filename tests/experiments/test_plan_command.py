@@ -364,6 +364,34 @@ def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
 
 
 @pytest.mark.hole
+@pytest.mark.parametrize("rows", [30, 5000])
+def test_the_page_of_a_plan_speaks_of_what_the_goal_would_run(rows: int) -> None:
+    """It said "proved, if the seed stays secret", and that rounding is not counted."""
+    data = plan.synthetic(SCHEMA, of_sizes(rows, 30, 30), 1, 0.8)
+    base = ExperimentConfig(
+        dataset="csv", num_clients=3, total_epsilon=3.0, colluders=1
+    )
+    texts = plan._assumptions(base, data, rows == 30)
+    assert ("outside observer of the final model", 1) in texts
+    for text in texts.values():
+        assert "seed stays secret" not in text and "nobody tries all 2^64" in text
+        assert ("whole numbers of a grid" in text) == (rows == 30)
+        assert ("counted as real numbers" in text) == (rows == 5000)
+
+
+@pytest.mark.hole
+def test_the_claims_of_a_plan_have_these_assumptions() -> None:
+    data = plan.synthetic(SCHEMA, of_sizes(30, 30, 30, 30), 1, 0.8)
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS(["plan", "--schema=a.toml", "--num_seeds=1"])
+    (point,) = plan._swept(data, "secure_aggregation", 3.0, 4)["points"]
+    assert len(point["guarantees"]) == 4
+    for claim in point["guarantees"]:
+        assert "whole numbers of a grid" in claim["assumptions"]
+        assert "seed stays secret" not in claim["assumptions"]
+
+
+@pytest.mark.hole
 def test_a_site_promises_the_simulators_epsilon_of_a_broken_sum() -> None:
     """`site propose`, `join` and the site's page were silent on it."""
     data = plan.synthetic(SCHEMA, of_sizes(30, 30, 30, 30), 1, 0.8)

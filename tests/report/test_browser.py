@@ -17,6 +17,7 @@ from small_folders import Row, change, write_rows
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
+from fedsvp_jax.report import epsilon_page, read
 
 pytestmark = needs_browser
 
@@ -264,6 +265,24 @@ def test_an_epsilon_is_chosen_by_the_keyboard_and_everything_follows(
     assert seen["said"] == f"ε = {seen['weaker'][0]}" and seen["delta"] == "1e-05"
     assert {seen[name][4] for name in ("first", "weaker")} == {"nominal"}
     assert seen["wide"] <= 390
+
+
+def test_a_plan_opens_at_its_middle_epsilon_and_keeps_it(
+    sweep_dir: Path, tmp_path: Path
+) -> None:
+    """It opened, and printed, the least ε, and went back to it with each trust."""
+    content = epsilon_page.document(read.read_sweep(sweep_dir))
+    points = [content["points"][0] | {"epsilon": epsilon} for epsilon in (1, 3, 8)]
+    points += [point | {"mechanism": "other"} for point in points]
+    content |= {"points": points, "choice": "trust", "opens": 1}
+    page, _ = epsilon_page.write_epsilon_page(tmp_path / "plan", content)
+    script = """
+      const at = (id) => document.getElementById(id);
+      const first = at("eps-value").textContent;
+      at("who-noise").selectedIndex = 1;
+      at("who-noise").dispatchEvent(new Event("input"));
+      return [first, at("eps-value").textContent];"""
+    assert play(page, script, tmp_path) == ["3", "3"]
 
 
 def test_every_control_has_a_name_and_a_key_and_none_sends_anything_away(

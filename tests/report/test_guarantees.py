@@ -42,6 +42,10 @@ def test_assumptions_are_grouped_by_who_sees_to_them() -> None:
         "The proof takes for granted",
         "The proof takes for granted",
     ]
+    shares = guarantees.by_group(
+        ["every one of its clients adds its share of the noise"]
+    )
+    assert shares["Whoever runs the training must see to it"]  # at sites of others
     pairs = [pair for pairs in groups.values() for pair in pairs]
     assert {text for _, text in pairs} == {*texts}
     assert pairs[-1] == ("Of a plugin.", "of a plugin")

@@ -171,7 +171,10 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     # Title, claim and NIST's row said the training rows' ε alone, which was less.
     assert text.count("of rows for the test, by the published accuracy, ε = 3") >= 3
     # 65 of 100 stood for all rows; e³ / (1 + e³) is .9526.
-    assert "by the published accuracy: at most 96 of 100 guesses are right" in text
+    first = text.split("The unit of protection")[0]  # not below "not covered" alone
+    assert "for the test (100 of the " in first
+    assert "by the published accuracy: at most 96 of 100 guesses are right" in first
+    assert re.search('>3, for the test</td>.*?"right of 100">96<', text, re.DOTALL)
     assert "rests on: the counter is trusted" in text
     assert "full precision" not in text  # whose files must not be published
 

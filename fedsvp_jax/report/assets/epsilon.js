@@ -93,7 +93,6 @@ function place() {
 for (const control of [slider, byId("who-noise"), ...Object.values(menus)]) {
   control.addEventListener("input", place);
 }
-byId("who-noise").addEventListener("input", () => { slider.value = 0; place(); });
-slider.value = 0;
+slider.value = PAGE.opens ?? 0;
 placeReferences();
 place();
