@@ -26,13 +26,21 @@ from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|seqn|uuid|key|index|mrn|name|phone|tel|mobile|fax)$|^unnamed",
+    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|index|mrn|nhs|case|visit|fall|name|phone"
+    "|tel|mobile|fax)$|nummer$|^unnamed",
     re.I,
 )
 _PERSON = re.compile(
-    r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
+    r"(patients?|persons?|subjects?|id|mrn|(patient(en)?|person(en)?|subject|pat|p|nhs)"
+    r"[ _.-]?(id|nr|no|number|nummer))$",
     re.I,
 )
+_REPEAT = (  # in the place of X the column
+    "values repeat, as ids of persons do: so that a person is the unit, unit = "
+    '"person" and [person] column = "X"; if they are of something else, state its type'
+)
+_VISITS = 10  # rows of a person, at most, by which a column is taken for ids
+_APART = 100  # the gap between numbers of which no two are the same by chance
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -76,7 +84,9 @@ def proposed(
         notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
-    person = next((name for name in features if repeats(name, features[name])), None)
+    person = next(
+        (n for n in features if _PERSON.match(n) and repeats(n, features[n])), None
+    )
     if person is not None:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         rest.remove(person)
@@ -191,9 +201,35 @@ def guessed(columns: Columns) -> dict[str, str | None]:
 
 
 def repeats(name: str, column: Cells) -> bool:
-    """Whether a column names persons, of whom some have several rows."""
-    is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
-    return bool(is_person) and _FEW < cells.num_distinct(column) < len(column)
+    """Whether a column is of ids, as of persons, of whom some have several rows.
+
+    So says its name, or what it holds: whole numbers or words nearly all of which occur
+    about equally often, or numbers that lie far apart, not rounded, and repeat.
+    """
+    present = column.filter(pa.array(~cells.is_missing(column)))
+    values = pc.value_counts(present)
+    times, rows = values.field("counts").to_numpy(), len(present)
+    if not _FEW < len(times) < rows or _PERSON.match(name):
+        return _FEW < len(times) < rows
+    numbers = np.sort(cells.values_of(values.field("values"), "number", Notation()))
+    if (numbers % 1 > 0).any() or rows > _VISITS * len(times):
+        return False
+    is_text = bool(np.isnan(numbers).any())
+    text = cells.texts(present)[0].as_py()
+    if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
+        return False
+    if _ID.search(name):
+        return True
+    few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
+    if few_single and rows <= 4 * len(times):
+        if is_text:
+            return not _DIGIT_FIRST.match(text)
+        return numbers[-1] >= 1000 or numbers[-1] == len(times)
+    return bool(
+        np.median(np.diff(numbers)) >= _APART
+        and (times > 1).mean() > 0.2
+        and (numbers % 10 == 0).mean() < 0.2
+    )
 
 
 def _draft_column(
@@ -217,6 +253,8 @@ def _draft_column(
             _LEFT_OUT,
             "a person, by its name? state [person] where one has several rows",
         )
+    if repeats(name, column):
+        return _LEFT_OUT, _REPEAT.replace("X", name)
     if not not_numbers.any():
         return _code(name, column, numbers, source) or _numeric(
             SchemaColumn("number"), numbers, missing
