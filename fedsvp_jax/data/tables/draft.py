@@ -35,13 +35,15 @@ _PERSON = re.compile(
     r"[ _.-]?(id|nr|no|number|nummer))$",
     re.I,
 )
-_REPEAT = (  # in the place of X the column
-    "values repeat, as ids of persons do: so that a person is the unit, unit = "
-    '"person" and [person] column = "X"; if they are of something else, state its type'
+REPEAT = (
+    "values of column {0} repeat, as ids of persons do: ε protects one row, so a person "
+    'with several is protected less; unit = "person" and [person] column = "{0}" in '
+    "the schema makes a person the unit"
 )
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
+_CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
@@ -218,12 +220,13 @@ def repeats(name: str, column: Cells) -> bool:
     text = cells.texts(present)[0].as_py()
     if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
         return False
-    if _ID.search(name):
+    hint = _ID.search(name)
+    if hint and hint[2] not in ("name", "index"):
         return True
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     if few_single and rows <= 4 * len(times):
         if is_text:
-            return not _DIGIT_FIRST.match(text)
+            return bool(_CODED.fullmatch(text))
         return numbers[-1] >= 1000 or numbers[-1] == len(times)
     return bool(
         np.median(np.diff(numbers)) >= _APART
@@ -254,7 +257,7 @@ def _draft_column(
             "a person, by its name? state [person] where one has several rows",
         )
     if repeats(name, column):
-        return _LEFT_OUT, _REPEAT.replace("X", name)
+        return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
     if not not_numbers.any():
         return _code(name, column, numbers, source) or _numeric(
             SchemaColumn("number"), numbers, missing

@@ -169,9 +169,7 @@ def from_table(
         check_one_client(persons, of_client, clients, name)
     is_test = _split_rows(columns, test_fraction, dropped, of_client, persons, name)
     notices = [
-        f"values of column {column} repeat: ε protects one row, so a person with "
-        f'several is protected less; [person] column = "{column}" in the schema makes '
-        "a person the unit"
+        draft.REPEAT.format(column)
         for column in columns.keys() - {label, client}
         if declared.unit == "row" and draft.repeats(column, columns[column])
     ]
