@@ -36,9 +36,9 @@ _PERSON = re.compile(
     re.I,
 )
 REPEAT = (
-    "values of column {0} repeat, as ids of persons do: ε protects one row, so a person "
-    'with several is protected less; unit = "person" and [person] column = "{0}" in '
-    "the schema makes a person the unit"
+    "values of column {0} repeat, as ids of persons do: ε protects one row, so a "
+    'person with several is protected less; unit = "person" and [person] column = '
+    '"{0}" in the schema makes a person the unit'
 )
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
