@@ -203,7 +203,14 @@ def from_table(
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
-            labels = encoding.coded(columns[label], schema.classes, source)
+            try:
+                labels = encoding.coded(columns[label], schema.classes, source)
+            except encoding.Misfit as error:
+                raise ValueError(
+                    f"{error.fault}; write one of the classes "
+                    f"{', '.join(map(files.quoted, schema.classes))} in every row, and "
+                    "leave rows without one out"
+                ) from error
     if client is not None:
         with files.collected(wrong):
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
