@@ -229,7 +229,8 @@ def repeats(name: str, column: Cells) -> bool:
             return bool(_CODED.fullmatch(text))
         return numbers[-1] >= 1000 or numbers[-1] == len(times)
     return bool(
-        np.median(np.diff(numbers)) >= _APART
+        not is_text
+        and np.median(np.diff(numbers / _APART)) >= 1
         and (times > 1).mean() > 0.2
         and (numbers % 10 == 0).mean() < 0.2
     )

@@ -421,6 +421,8 @@ NO_IDS: dict[str, list[Any]] = {
     "at": of_rows(lambda n: f"{n // 6:02}:{n // 2 % 3}0"),
     "place_no": of_rows(lambda n: 30_001 + n // 12 % 11),
     "body_mass_index": VISITS.tolist(),
+    "ends of floats": [str((-1) ** n * 10**300 * n * 10**6) for n in VISITS.tolist()],
+    "words": [f"kind {n}" for n in VISITS],
 }
 
 

@@ -500,8 +500,9 @@ def test_a_label_that_is_no_class_is_answered_by_the_classes(label: str) -> None
     table = {"weight": ["70"] * 6, "sex": ["male"] * 6, "ill": ["no", "yes"] * 3}
     table["ill"][4] = label
     wrong = (
-        rf"column ill is blank, or none of its categories \('{label}' in row 5.*; write "
-        "one of the classes 'no', 'yes' in every row, and leave rows without one out$"
+        rf"column ill is blank, or none of its categories \('{label}' in row 5.*; "
+        "write one of the classes 'no', 'yes' in every row, and leave rows without one "
+        "out$"
     )
     with pytest.raises(ValueError, match=wrong):
         from_table(table, schema=from_toml(CELLS, "s"))
