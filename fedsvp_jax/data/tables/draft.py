@@ -208,16 +208,24 @@ def repeats(name: str, column: Cells) -> bool:
     So says its name, or what it holds: whole numbers or words nearly all of which occur
     about equally often, or numbers that lie far apart, not rounded, and repeat.
     """
-    present = column.filter(pa.array(~cells.is_missing(column)))
-    values = pc.value_counts(present)
-    times, rows = values.field("counts").to_numpy(), len(present)
-    if not _FEW < len(times) < rows or _PERSON.match(name):
-        return _FEW < len(times) < rows
-    numbers = np.sort(cells.values_of(values.field("values"), "number", Notation()))
-    if (numbers % 1 > 0).any() or rows > _VISITS * len(times):
+    is_person = bool(_PERSON.match(name))
+    is_fraction = cells.values_of(column, "number", Notation()) % 1 > 0
+    if is_fraction.any() and not is_person:
+        return False
+    counted = pc.value_counts(column)
+    numbers = cells.values_of(counted.field("values"), "number", Notation())
+    filled = ~cells.is_missing(pa.chunked_array([counted.field("values")]))
+    times, numbers = (
+        counted.field("counts").to_numpy()[filled],
+        np.sort(numbers[filled]),
+    )
+    rows = times.sum()
+    if not _FEW < len(times) < rows or is_person:
+        return bool(_FEW < len(times) < rows)
+    if rows > _VISITS * len(times):
         return False
     is_text = bool(np.isnan(numbers).any())
-    text = cells.texts(present)[0].as_py()
+    text = str(counted.field("values")[int(filled.argmax())])
     if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
         return False
     hint = _ID.search(name)
