@@ -178,6 +178,22 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
     assert not (tmp_path / "second").exists()
 
 
+def test_a_site_of_one_class_is_asked_at_its_join(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    rows = rows_of(dealt / "hospital-2.csv")
+    label = read_schema(dealt / "schema.toml").label
+    assert label is not None
+    one = [row | {label: rows[0][label]} for row in rows]
+    for name, each in (("one", one), ("both", rows[1:])):
+        own = written(tmp_path / f"{name}.csv", each)
+        words = ("join", str(dealt / "federation"), f"--records={own}")
+        ended = command("experiments.site", *words, f"--log={tmp_path / name}")
+        assert ended.status == 0, ended
+        asked = f"all rows that train are of the class {rows[0][label]}: does"
+        assert (asked in ended.stdout) == (name == "one")
+
+
 @pytest.mark.hole
 def test_a_site_of_more_rows_than_a_step_takes_elsewhere_joins_by_the_defaults(
     dealt: pathlib.Path, tmp_path: pathlib.Path

@@ -26,14 +26,24 @@ from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|seqn|uuid|key|index|mrn|name|phone|tel|mobile|fax)$|^unnamed",
+    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|index|mrn|nhs|case|visit|fall|name|phone"
+    "|tel|mobile|fax)$|nummer$|^unnamed",
     re.I,
 )
 _PERSON = re.compile(
-    r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
+    r"(patients?|persons?|subjects?|id|mrn|(patient(en)?|person(en)?|subject|pat|p|nhs)"
+    r"[ _.-]?(id|nr|no|number|nummer))$",
     re.I,
 )
+REPEAT = (
+    "values of column {0} repeat, as ids of persons do: ε protects one row, so a "
+    'person with several is protected less; unit = "person" and [person] column = '
+    '"{0}" in the schema makes a person the unit'
+)
+_VISITS = 10  # rows of a person, at most, by which a column is taken for ids
+_APART = 100  # the gap between numbers of which no two are the same by chance
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
+_CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
@@ -76,7 +86,9 @@ def proposed(
         notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
-    person = next((name for name in features if repeats(name, features[name])), None)
+    person = next(
+        (n for n in features if _PERSON.match(n) and repeats(n, features[n])), None
+    )
     if person is not None:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         rest.remove(person)
@@ -191,9 +203,45 @@ def guessed(columns: Columns) -> dict[str, str | None]:
 
 
 def repeats(name: str, column: Cells) -> bool:
-    """Whether a column names persons, of whom some have several rows."""
-    is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
-    return bool(is_person) and _FEW < cells.num_distinct(column) < len(column)
+    """Whether a column is of ids, as of persons, of whom some have several rows.
+
+    So says its name, or what it holds: whole numbers or words nearly all of which occur
+    about equally often, or numbers that lie far apart, not rounded, and repeat.
+    """
+    is_person = bool(_PERSON.match(name))
+    is_fraction = cells.values_of(column, "number", Notation()) % 1 > 0
+    if is_fraction.any() and not is_person:
+        return False
+    counted = pc.value_counts(column)
+    numbers = cells.values_of(counted.field("values"), "number", Notation())
+    filled = ~cells.is_missing(pa.chunked_array([counted.field("values")]))
+    times, numbers = (
+        counted.field("counts").to_numpy()[filled],
+        np.sort(numbers[filled]),
+    )
+    rows = times.sum()
+    if not _FEW < len(times) < rows or is_person:
+        return bool(_FEW < len(times) < rows)
+    if rows > _VISITS * len(times):
+        return False
+    is_text = bool(np.isnan(numbers).any())
+    text = str(counted.field("values")[int(filled.argmax())])
+    if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
+        return False
+    hint = _ID.search(name)
+    if hint and hint[2] not in ("name", "index"):
+        return True
+    few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
+    if few_single and rows <= 4 * len(times):
+        if is_text:
+            return bool(_CODED.fullmatch(text))
+        return numbers[-1] >= 1000 or numbers[-1] == len(times)
+    return bool(
+        not is_text
+        and np.median(np.diff(numbers / _APART)) >= 1
+        and (times > 1).mean() > 0.2
+        and (numbers % 10 == 0).mean() < 0.2
+    )
 
 
 def _draft_column(
@@ -217,6 +265,8 @@ def _draft_column(
             _LEFT_OUT,
             "a person, by its name? state [person] where one has several rows",
         )
+    if repeats(name, column):
+        return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
     if not not_numbers.any():
         return _code(name, column, numbers, source) or _numeric(
             SchemaColumn("number"), numbers, missing

@@ -297,8 +297,7 @@ def coded(
     codes: np.ndarray = places.fill_null(other).to_numpy()
     if (wrong := (codes < 0) & required).any():
         raise Misfit(
-            f"{source} holds a text that is none of its categories "
-            f"{place(values, wrong)}",
+            f"{source} is blank, or none of its categories {place(values, wrong)}",
             "mend it, or state in the schema (`fedsvp schema` drafts one) that it is a "
             "category, or * for all others",
         )

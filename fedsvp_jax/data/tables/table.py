@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..dataset import Dataset, Names, check_one_client
+from ..dataset import CellMasks, Dataset, Names, check_one_client
 from ..source_settings import TableSettings
 from . import cells, draft, encoding, files, literals, table_file
 from .cells import Columns
@@ -28,6 +28,11 @@ NOBODY = "none"  # in the place of a column's name
 UNDECLARED = "*"  # in the place of names: all columns that the schema does not name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
+_FEWEST = 5  # cells of a client that do not fit, of which it is asked
+_MISFITS = {  # more than this share of them, and what to ask
+    "clamped": (0.1, "beyond its bounds: another unit"),
+    "others": (0.5, "in none of its categories: other codes"),
+}
 _SHOWN = 20  # clients or columns that a warning names
 
 
@@ -169,9 +174,7 @@ def from_table(
         check_one_client(persons, of_client, clients, name)
     is_test = _split_rows(columns, test_fraction, dropped, of_client, persons, name)
     notices = [
-        f"values of column {column} repeat: ε protects one row, so a person with "
-        f'several is protected less; [person] column = "{column}" in the schema makes '
-        "a person the unit"
+        draft.REPEAT.format(column)
         for column in columns.keys() - {label, client}
         if declared.unit == "row" and draft.repeats(column, columns[column])
     ]
@@ -200,7 +203,14 @@ def from_table(
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
-            labels = encoding.coded(columns[label], schema.classes, source)
+            try:
+                labels = encoding.coded(columns[label], schema.classes, source)
+            except encoding.Misfit as error:
+                raise ValueError(
+                    f"{error.fault}; write one of the classes "
+                    f"{', '.join(map(files.quoted, schema.classes))} in every row, and "
+                    "leave rows without one out"
+                ) from error
     if client is not None:
         with files.collected(wrong):
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
@@ -215,6 +225,8 @@ def from_table(
         for part in (train, test_rows)
     )
     # For the console of who has the rows alone.
+    if client is not None:
+        notices += _misfits(encoded.changed_cells, clients, of_client, train)
     if encoded.at_extremes:
         notices.append(
             f"the bounds of {', '.join(encoded.at_extremes)} are the least and "
@@ -275,6 +287,35 @@ def _training_clients(
             f"their rows are for the test: {_shortened(absent)}"
         )
     return tuple(names[code] for code in present), numbers
+
+
+def _misfits(
+    changed: dict[str, CellMasks],
+    names: list[str],
+    of_client: np.ndarray,
+    train: np.ndarray,
+) -> list[str]:
+    """What to ask of clients many of whose cells do not fit, a line for each column.
+
+    Args:
+      changed: (rows,) bool by column and by what became of the cell.
+      names: the clients'.
+      of_client: (rows,) which client's each row is.
+      train: (n,) the training rows.
+    """
+    lines, rows = [], np.bincount(of_client[train])
+    for column, masks in changed.items():
+        for kind in _MISFITS.keys() & masks:
+            share, question = _MISFITS[kind]
+            wrong = np.bincount(of_client[train], masks[kind][train])
+            many = np.flatnonzero((wrong >= _FEWEST) & (wrong > share * rows))
+            listed = [f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)" for n in many]
+            if listed:
+                lines.append(
+                    f"column {column} of {_shortened(listed)}: {question} there than "
+                    "the schema has? This looked at the rows: keep it to yourself"
+                )
+    return lines
 
 
 def _shortened(names: list[str]) -> str:

@@ -84,7 +84,7 @@ REFUSED = {
     "a text among numbers": (
         table_of(x=with_one(NUMBERS, "old")),
         "numbers and texts .'old' in row 20.*[(]`fedsvp schema` drafts one[)], below "
-        r"\[columns.x\]: missing = \['old'\], or type",
+        r"\[columns.x\]: missing = \['old'\] if it means a missing number, or type",
     ),
     "underscores": (table_of(x=with_one(NUMBERS, "1_000")), "numbers and texts .'1_0"),
     "a blank text": (

@@ -1,6 +1,7 @@
 """Odd tables of hospitals: each is read as it was meant, or refused in one sentence."""
 
 import pathlib
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -293,10 +294,10 @@ def test_numbers_are_what_their_table_means(name: str, tmp_path: pathlib.Path) -
 # A column of the name, and what the draft says where it leaves it out.
 LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "leading zeros": ("x", of_rows(lambda n: f"{n + 501:05}"), "'00501': a code"),
-    "NHS numbers": ("nhs", of_rows(lambda n: f"{7304561 + n % 90:010}"), "a code, no"),
+    "NHS numbers": ("nhs", of_rows(lambda n: f"{7304561 + n % 90:010}"), "nhs repeat"),
     "letters that look like powers": (
         "x",
-        of_rows(lambda n: f"{n % 60}E05"),
+        of_rows(lambda n: f"{n % 90}E05"),
         "'0E05': a code, no number",
     ),
     "a number of each row": ("x", of_rows(lambda n: n + 1), "an identifier?"),
@@ -305,14 +306,14 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "numbered, rows deleted": ("x", of_rows(lambda n: n + n // 9), "an identifier?"),
     "seven digits in every row": (
         "account",
-        of_rows(lambda n: 3_000_000 + n % 40),
+        of_rows(lambda n: 3_000_000 + n % 90),
         "7 digits in every row: a code?",
     ),
-    "an id that repeats": ("x id", of_rows(lambda n: 7 * (n % 60)), "by its name"),
+    "an id that repeats": ("x id", of_rows(lambda n: 7 * (n % 60)), "ids of persons"),
     "names of an id that repeats": (
         "x id",
         of_rows(lambda n: f"p{n % 60}"),
-        "by its name",
+        '[person] column = "x id" in the schema makes a person the unit; of something',
     ),
     "a text of its own in each row": ("x", of_rows(lambda n: f"note {n}"), "own in ev"),
     "one number": ("x", each(7), "constant: '7' in every row"),
@@ -362,7 +363,7 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     ),
     "durations": ("x", of_rows(lambda n: f"{n % 30} days"), "a number or a date?"),
     "signs behind numbers": ("x", of_rows(lambda n: f"{n % 60}-"), "a number or a da"),
-    "telephones": ("phone", of_rows(lambda n: 4179 + 7 * (n % 60)), "by its name"),
+    "telephones": ("phone", of_rows(lambda n: 4179 + 7 * (n % 60)), "ids of persons"),
     "marks of missing cells in capitals": ("x", each("NAN", "N/A", "NULL"), "no cell"),
 }
 
@@ -395,6 +396,59 @@ def test_an_id_that_repeats_is_proposed_as_the_person(
         columns, label="died", client=None, drop=[name], source="a"
     )
     assert left_out.schema.person is None
+
+
+VISITS = np.repeat(np.arange(60), [1, 3] * 30)  # of persons who come once or thrice
+# Columns of ids, some of whom have several rows; and columns that hold something else.
+IDS: dict[str, list[Any]] = {
+    "Versicherte": of_rows(lambda n: 9_000_000_017 + 7129 * (n // 3)),
+    "account": of_rows(lambda n: 1000 + n // 3),
+    "code": of_rows(lambda n: f"P-{n // 2:05}"),
+    "running": of_rows(lambda n: 1 + n // 3),
+    "far": [str(1_000_003 + 7919 * n) for n in VISITS],
+    "fallnummer": VISITS.tolist(),
+    "visit_id": VISITS.tolist(),
+    "case_no": [f"c{n}" for n in VISITS],
+}
+NO_IDS: dict[str, list[Any]] = {
+    "age": AGES,
+    "cost": [str(n) for n in RNG.integers(100, 160, ROWS)],
+    "rounded": [str(10_000 + 500 * n) for n in VISITS],
+    "none or much": [str(1_000_003 + 7919 * n if n > 60 else 0) for n in range(ROWS)],
+    "weight": of_rows(lambda n: f"{60.5 + n // 2}"),
+    "week": of_rows(lambda n: f"week {1 + n // 2:02}"),
+    "admitted": of_rows(lambda n: f"2024-{1 + n // 56:02}-{1 + n // 2 % 28:02}"),
+    "at": of_rows(lambda n: f"{n // 6:02}:{n // 2 % 3}0"),
+    "place_no": of_rows(lambda n: 30_001 + n // 12 % 11),
+    "body_mass_index": VISITS.tolist(),
+    "ends of floats": [str((-1) ** n * 10**300 * n * 10**6) for n in VISITS.tolist()],
+    "words": [f"kind {n}" for n in VISITS],
+}
+
+
+@pytest.mark.parametrize("name", [*IDS, *NO_IDS])
+def test_ids_that_repeat_are_recognised_by_what_they_are(name: str) -> None:
+    """Ten-digit ids, three rows each, became a feature of a model "proved" by row."""
+    table = {name: (IDS | NO_IDS)[name], "dose": RNG.uniform(0, 1, ROWS), "died": DIED}
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    repeats = f"values of column {name} repeat, as ids of persons do"
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        columns = {name: SchemaColumn("drop"), "dose": SchemaColumn("number", (0, 1))}
+        stated = Schema(columns, "died", ("no", "yes"))
+        from_table(table, schema=stated)
+    messages = [str(warning.message) for warning in warned]
+    assert any(repeats in message for message in messages) == (name in IDS)
+    assert (repeats in notes.get(f"columns.{name}", "")) == (name in IDS)
+    if name in IDS:
+        assert f"the leaving out of {name}" in schema.from_records
+
+
+@pytest.mark.parametrize("name", ["Patientennummer", "nhs_number", "pat_nr"])
+def test_numbers_of_patients_are_proposed_as_the_person(name: str) -> None:
+    table = {name: of_rows(lambda n: 1000 + n // 3), "died": DIED, "age": AGES}
+    schema = draft.proposed(table, label="died", client=None, source="a").schema
+    assert (schema.person, schema.unit) == (name, "person")
 
 
 def test_columns_that_tell_the_class_are_noted() -> None:

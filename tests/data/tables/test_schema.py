@@ -2,6 +2,8 @@
 
 import dataclasses
 import pathlib
+import re
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -458,3 +460,57 @@ def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
     table["weight"] = ["70"] * 40
     data = from_table(table, schema=from_toml(CELLS, "s"))
     assert headline.filled("changed_rows", data) == ""
+
+
+@pytest.mark.hole
+def test_a_client_whose_cells_do_not_fit_is_named_in_a_pooled_table() -> None:
+    """One hospital's hours for days were 65 of 1495 cells, and no question."""
+    rows = np.arange(240)
+    client, is_last = np.array(["A", "B", "C"])[rows // 80], rows >= 160
+    table = {
+        "weight": np.where(is_last, 70_000, 70 + rows % 30),
+        "sex": np.where(is_last, "M", "male"),
+        "clinic": client,
+        "ill": np.where(rows % 2, "yes", "no"),
+    }
+    table["weight"][:6] = 500  # of no more than a tenth: outliers
+    text = CELLS.replace('["female", "male"', '["female", "male", "other"')
+    schema = from_toml(text + '[client]\ncolumn = "clinic"\n', "s")
+    with pytest.warns(UserWarning, match="there than the schema has") as warned:
+        data = from_table(table, schema=schema)
+    messages = [str(warning.message) for warning in warned]
+    number = int(np.sum(data.train_writers == 2))
+    of_client = rf"of C \({number} of {number} cells\): "
+    for message, column, question in zip(
+        sorted(messages),
+        ("sex", "weight"),
+        ("in none of its categories: other codes", "beyond its bounds: another unit"),
+        strict=True,
+    ):
+        assert re.search(f"column {column} {of_client}{question} there", message)
+        assert message.endswith("This looked at the rows: keep it to yourself")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_table({k: v[:160] for k, v in table.items()}, schema=schema)
+
+
+@pytest.mark.parametrize("label", ["", "alive"])
+def test_a_label_that_is_no_class_is_answered_by_the_classes(label: str) -> None:
+    """The remedy was `* for all others`, which no label has."""
+    table = {"weight": ["70"] * 6, "sex": ["male"] * 6, "ill": ["no", "yes"] * 3}
+    table["ill"][4] = label
+    wrong = (
+        rf"column ill is blank, or none of its categories \('{label}' in row 5.*; "
+        "write one of the classes 'no', 'yes' in every row, and leave rows without one "
+        "out$"
+    )
+    with pytest.raises(ValueError, match=wrong):
+        from_table(table, schema=from_toml(CELLS, "s"))
+
+
+def test_words_in_the_place_of_numbers_are_answered_by_numbers() -> None:
+    table = {"weight": ["yes", "no"] * 3, "sex": ["male"] * 6, "ill": ["no", "yes"] * 3}
+    with pytest.raises(
+        ValueError, match=r"write a number, .*\(0 for no and 1 for yes\)"
+    ):
+        from_table(table, schema=from_toml(CELLS, "s"))
