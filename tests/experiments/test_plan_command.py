@@ -89,7 +89,7 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
 
 
 @pytest.mark.hole
-@pytest.mark.filterwarnings("ignore:.*rows are left out")
+@pytest.mark.filterwarnings("ignore:.*(rows are left out|column who repeat)")
 @pytest.mark.parametrize("unit", ["row", "person", "client"])
 def test_the_rows_of_a_plan_are_those_that_a_training_has(unit: str) -> None:
     """It said 2 to 74 rows and 301 for the test, and `train` 1 to 78 and 299."""

@@ -205,8 +205,8 @@ def guessed(columns: Columns) -> dict[str, str | None]:
 def repeats(name: str, column: Cells) -> bool:
     """Whether a column is of ids, as of persons, of whom some have several rows.
 
-    So says its name, or what it holds: whole numbers or words nearly all of which occur
-    about equally often, or numbers that lie far apart, not rounded, and repeat.
+    So says its name, or what it holds: codes; whole numbers that occur about equally
+    often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = bool(_PERSON.match(name))
     is_fraction = cells.values_of(column, "number", Notation()) % 1 > 0
@@ -231,17 +231,20 @@ def repeats(name: str, column: Cells) -> bool:
     hint = _ID.search(name)
     if hint and hint[2] not in ("name", "index"):
         return True
+    if is_text:
+        return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
-    if few_single and rows <= 4 * len(times):
-        if is_text:
-            return bool(_CODED.fullmatch(text))
-        return numbers[-1] >= 1000 or numbers[-1] == len(times)
-    return bool(
-        not is_text
-        and np.median(np.diff(numbers / _APART)) >= 1
-        and (times > 1).mean() > 0.2
-        and (numbers % 10 == 0).mean() < 0.2
-    )
+    same_length = len(str(int(numbers[0]))) == len(str(int(numbers[-1])))
+    is_rounded = (numbers % 10 == 0).mean() >= 0.2
+    is_long = same_length and numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
+    if rows <= 4 * len(times) and (few_single or is_long):
+        return bool(numbers[-1] >= 1000 or numbers[-1] == len(times))
+    # Rows that repeat, a quarter of those by chance among so many whole numbers.
+    width = np.ptp(numbers) + 1
+    if 4 * (rows - len(times)) < rows + width * np.expm1(-rows / width):
+        return True
+    is_apart = np.median(np.diff(numbers / _APART)) >= 1
+    return bool(is_apart and (times > 1).mean() > 0.02 and not is_rounded)
 
 
 def _draft_column(

@@ -306,7 +306,7 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "numbered, rows deleted": ("x", of_rows(lambda n: n + n // 9), "an identifier?"),
     "seven digits in every row": (
         "account",
-        of_rows(lambda n: 3_000_000 + n % 90),
+        of_rows(lambda n: 3_000_000 + 7 * n),
         "7 digits in every row: a code?",
     ),
     "an id that repeats": ("x id", of_rows(lambda n: 7 * (n % 60)), "ids of persons"),
@@ -409,6 +409,10 @@ IDS: dict[str, list[Any]] = {
     "fallnummer": VISITS.tolist(),
     "visit_id": VISITS.tolist(),
     "case_no": [f"c{n}" for n in VISITS],
+    "kis": [str(4_000_001 + 3 * n) for n in VISITS],
+    "tx": [f"P{n:06}" for n in VISITS],
+    "x9": [str(5000 + n - (n % 25 == 1)) for n in range(ROWS)],
+    "sparse": [str(1013 * (n - (n % 20 == 1)) + 37) for n in range(ROWS)],
 }
 NO_IDS: dict[str, list[Any]] = {
     "age": AGES,
