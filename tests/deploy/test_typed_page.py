@@ -48,6 +48,9 @@ def test_twelve_hospitals_tables_become_a_model_that_predicts(
     """One round on one machine; two nodes are away, and one process answers for all."""
     example("flower_sums/deal.py").deal(tmp_path, HOSPITALS)
     install, propose, join, node, run, test = blocks("Hospitals: a checklist")
+    each = f"for k in $(seq 0 {HOSPITALS - 1}); do"
+    register = run.removesuffix("flwr run federation --stream\n")
+    assert register != run
     bin_folder = tmp_path / "bin"  # of this environment, as the page's has them
     bin_folder.mkdir()
     for tool in pathlib.Path(sys.executable).parent.glob("fl*"):
@@ -81,7 +84,7 @@ def test_twelve_hospitals_tables_become_a_model_that_predicts(
         + " > link.log 2>&1 &\nsleep 20",
         f"{one} one > one.log 2>&1 &",
         "until [ -x one/flwr-clientapp ]; do sleep 1; done\nexport PATH=$PWD/one:$PATH",
-        f"for k in $(seq 0 {HOSPITALS - 1}); do mkdir $k && cd $k",
+        f"{each} mkdir $k && cd $k",
         "cp -r ../federation ../ca.crt . && cp ../hospital-$k.csv own.csv",
         swapped(join, ("/mnt/elsewhere", "$PWD/elsewhere")),
         swapped(
@@ -91,9 +94,13 @@ def test_twelve_hospitals_tables_become_a_model_that_predicts(
             ("fedsvp", "[ $k -gt 1 ] && fedsvp"),
             (" -- ", f" -- --port $(({port + 1} + k)) "),
         )
-        + " > node.log 2>&1 &\ncd ..\ndone\n"
-        "until [ $(grep -l 'SuperNode ID' */node.log | wc -l) = 10 ]; do sleep 1; done",
-        swapped(run.rstrip(), *here) + " --run-config rounds=1",
+        + " > node.log 2>&1 &\ncd ..\ndone",
+        swapped(
+            register, *here, ("node.pub", "$k/node.pub"), ("flwr s", f"{each} flwr s")
+        )
+        + "done\nuntil [ $(grep -l 'SuperNode ID' */node.log | wc -l) = 10 ]; do\n"
+        "sleep 1; done",
+        "flwr run federation --stream --run-config rounds=1",
         "cd 5 && cp ../federation/model.safetensors ../new.csv .",
         test,
     ]
