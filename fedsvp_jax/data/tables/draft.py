@@ -234,12 +234,12 @@ def repeats(name: str, column: Cells) -> bool:
     if is_text:
         return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
-    same_length = len(str(int(numbers[0]))) == len(str(int(numbers[-1])))
+    same_length = len(f"{numbers[0]:.0f}") == len(f"{numbers[-1]:.0f}")
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = same_length and numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
     if rows <= 4 * len(times) and (few_single or is_long):
         return bool(numbers[-1] >= 1000 or numbers[-1] == len(times))
-    # Rows that repeat, a quarter of those by chance among so many whole numbers.
+    # Numbers drawn from such a range would repeat in four times as many rows.
     width = np.ptp(numbers) + 1
     if 4 * (rows - len(times)) < rows + width * np.expm1(-rows / width):
         return True
