@@ -2,7 +2,7 @@
 
 import pathlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -614,6 +614,46 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
     assert schema.columns["dose"].type == "number"
     assert "8 whole numbers: a code?" in notes["columns.marital"]
     assert "its own in every row: an identifier? then" in notes["columns.dose"]
+
+
+MARKS: dict[str, tuple[np.ndarray, str]] = {
+    "a score": (np.arange(120) % 11, "99"),
+    "an age": (1 + np.arange(120) % 80, "99"),
+    "a pressure": (90 + 3 * (np.arange(120) % 37), "999"),
+    "a laboratory value": (0.5 + np.arange(120) / 20, "99.9"),
+    "no and yes": (np.arange(120) % 2, "9"),
+    "three codes": (1 + np.arange(120) % 3, "9"),
+    "refused and not known": (1 + np.arange(120) % 4, "7, 9"),
+    "four digits": (20 + np.arange(120) ** 2 // 200, "7777, 8888, 9999"),
+    "a count": (np.arange(120) % 12, "-1"),
+    "codes below": (np.arange(120) % 12, "-9, -8"),
+    "blood pressure": (80 + np.arange(120) % 60, "0"),
+    "weight": (41.5 + np.arange(120) / 2, "0"),
+    "cholesterol": (126 + (np.arange(120) % 40) ** 2 / 4, "0"),
+}
+
+
+@pytest.mark.parametrize("name", list(MARKS))
+def test_numbers_that_may_mean_a_missing_one_are_asked_of(name: str) -> None:
+    """Ages of 99 among those up to 80 were ages without a word."""
+    values, marks = MARKS[name]
+    note = f"{marks}: a missing number? state it in missing"
+    for times in (3, 0):
+        rows = np.concatenate([values, *times * [[*map(float, marks.split(", "))]]])
+        table = {"x": rows, "died": np.arange(len(rows)) % 2}
+        schema, notes = draft.proposed(table, label="died", client=None, source="a")
+        assert (note in notes.get("columns.x", "")) == bool(times), notes
+        assert schema.columns["x"].bounds == (rows.min(), rows.max())
+        assert not schema.columns["x"].missing
+
+
+@pytest.mark.parametrize(
+    "values", [[-1, 0, 1], range(100), [*range(8), 9], [4, 6, 8], [0, 5, 10, 20]]
+)
+def test_numbers_that_are_not_apart_are_not_asked_of(values: Sequence[int]) -> None:
+    table = {"x": [*values] * 9, "died": [0, 1, 1] * (3 * len(values))}
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    assert "a missing number?" not in notes.get("columns.x", "")
 
 
 @pytest.mark.parametrize("form", ["{}", "{}.0", "{}.00", "{},0"])
