@@ -47,6 +47,7 @@ _CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
+_DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
@@ -401,9 +402,9 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
         f'type = "category", values = {json.dumps(listed)}': is_whole
         and 2 < len(codes) <= _MOST_LABELS,
-        'a whole number of its own in every row: an identifier? then type = "drop"': (
-            is_whole and _FEW < len(codes) == len(values)
-        ),
+        f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
+        'then type = "drop"': is_whole
+        and len(codes) > max(_FEW, _DIFFERENT * len(present)),
         f"{', '.join(marks)}: a missing number? state it in missing": marks
         and is_number,
         f"{100 * blank:.2g} % of the cells are missing": blank,

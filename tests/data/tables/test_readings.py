@@ -606,6 +606,8 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
         "died": rng.choice(["yes", "no"], 400),
         "seqn": rng.choice(np.arange(233, 9000), 400, replace=False),
         "dose": rng.choice(10**7, 400, replace=False),
+        "steps": (steps := rng.integers(8000, size=400)),
+        "metres": (metres := rng.integers(2000, size=400)),
         "marital": rng.integers(1, 9, 400),
     }
     schema, notes = draft.proposed(table, label="died", client=None, source="a")
@@ -613,7 +615,12 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
     assert "an identifier?" in notes["columns.seqn"]
     assert schema.columns["dose"].type == "number"
     assert "8 whole numbers: a code?" in notes["columns.marital"]
-    assert "its own in every row: an identifier? then" in notes["columns.dose"]
+    asked = "{} different whole numbers in 400 rows: an identifier? then"
+    assert asked.format(400) in notes["columns.dose"]
+    assert len(set(metres)) < 0.95 * 400 < len(set(steps)) < 400
+    assert asked.format(len(set(steps))) in notes["columns.steps"]
+    assert "columns.metres" not in notes
+    assert schema.columns["steps"].type == "number"
 
 
 MARKS: dict[str, tuple[np.ndarray, str]] = {
