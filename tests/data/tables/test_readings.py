@@ -589,13 +589,21 @@ def test_what_is_filled_for_one_class_alone_is_noted() -> None:
         "left": np.where(died, None, 1.5 + np.arange(120)),
         "seen": np.where(died | (np.arange(120) % 2 > 0), 1.5 + np.arange(120), None),
         "asked": np.where(np.arange(120) % 2, 1.5 + np.arange(120), None),
+        "day": np.where(died ^ (np.arange(120) > 116), 1.5 + np.arange(120), None),
+        "time": np.where(died, 0.5, 40) + np.arange(120) % 41,
+        "age": 40.5 + np.arange(120) % 41,
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     known = "{} only where died = {}: known after the outcome?"
     assert known.format("missing", "no") in notes["columns.year"]
     assert known.format("filled", "no") in notes["columns.left"]
     assert known.format("missing", "no") in notes["columns.seen"]
-    assert "outcome" not in notes["columns.asked"]
+    assert "mostly missing where died = no: known after" in notes["columns.day"]
+    assert "tells died nearly alone: known after the" in notes["columns.time"]
+    assert "outcome" not in notes["columns.asked"] and "columns.age" not in notes
+    few = {name: values[:18] for name, values in table.items()}
+    notes = draft.proposed(few, label="died", client=None, source="a").notes
+    assert "outcome" not in "".join(notes.values())
 
 
 @pytest.mark.hole
