@@ -13,6 +13,8 @@ Names = tuple[str, ...]  # of classes, categories or clients
 Shape = tuple[int, ...]
 Part = tuple[np.ndarray, np.ndarray]  # inputs and labels
 CellMasks = dict[str, np.ndarray]  # (rows,) bool by what became of a column's cells
+# More than this share of a column's cells: another unit, or other codes?
+MISFIT_SHARES = {"clamped": 0.1, "others": 0.5}
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:

@@ -21,6 +21,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.data.dataset import MISFIT_SHARES
 from fedsvp_jax.mechanisms import shared_noise
 
 from . import guarantees, labels, provenance, style, tables, text_table
@@ -40,7 +41,7 @@ def templates() -> Any:
     )
     kwargs = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = kwargs
-    environment.globals["asset"] = style.asset
+    environment.globals |= {"asset": style.asset, "misfit_shares": MISFIT_SHARES}
     environment.filters |= {
         "about": mechanisms.about,
         "by_group": guarantees.by_group,

@@ -152,6 +152,21 @@ def test_public_shares_are_confirmed_as_they_stand(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.hole
+def test_columns_known_after_the_outcome_are_listed_in_one_line(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The day of death was a feature, and the model without use before it."""
+    data = tmp_path / "data.csv"
+    rows = [f"{n % 50},{n % 9 if n % 3 else ''},{n % 3 > 0}\n" for n in range(120)]
+    data.write_text("age,day of death,died\n" + "".join(rows))
+    line = "a feature must be known when the prediction is made: "
+    draft = ("experiments.schema", str(data), f"--output={tmp_path}/")
+    told = succeeds(*draft[:2], f"{draft[2]}a.toml").stdout
+    assert f"\n{line}day of death?\n" in told, told
+    told = succeeds(*draft[:2], f"{draft[2]}b.toml", "--columns=age").stdout
+    assert line not in told
+
+
 def test_columns_names_the_features(tmp_path: pathlib.Path) -> None:
     """There was --drop_columns alone: of 40 columns 36 had to be named."""
     data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"

@@ -9,6 +9,8 @@ from . import cells, literals, schema
 
 _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
+_BOUNDS = 101  # of numbers, which are compared with the classes on both sides
+_MOSTLY = 0.9  # of a class's cells, or of the errors that naming one class has
 _CELLS = 2**21  # of features that are compared with one another
 _ROUNDED = 5e-4  # of the squares, between units that were rounded apart
 _FEWEST = 5  # rows at an extreme; fewer agree by chance
@@ -23,7 +25,7 @@ def notes(
     """What to ask of columns, by name.
 
     The rows of one value are compared with their classes: in a column of few values,
-    and in any other whether the cell is missing.
+    and in any other whether the cell is missing. Many numbers are divided by a bound.
 
     Args:
       features: (rows,) each.
@@ -34,21 +36,42 @@ def notes(
     shares = np.bincount(labels) / len(labels)
     questions: dict[str, str] = {}
     for name, column in features.items():
-        values, of_row = ["filled", "missing"], cells.is_missing(column)
-        if cells.num_distinct(column) <= _FEW:
+        missing = cells.is_missing(column)
+        values, of_row = ["filled", "missing"], missing
+        is_few = cells.num_distinct(column) <= _FEW
+        if is_few:
             values, of_row = cells.distinct(column)
-        counts = np.zeros((len(values), len(class_names)), int)
-        np.add.at(counts, (of_row.astype(np.int8), labels), 1)
+        counts = _counts(of_row, labels)
         likeliest, rows = counts.argmax(1), counts.sum(1)
         certain = (counts.max(1) == rows) & (shares[likeliest] ** rows < _CHANCE)
+        lacking = np.bincount(labels, missing) / np.bincount(labels)
+        right = counts.max(1).sum()
+        numbers = cells.values_of(column, "number", literals.Notation())
+        if not is_few and not np.isnan(numbers).all():
+            ends = np.nanquantile(numbers, np.linspace(0, 1, _BOUNDS))
+            below = _counts(np.searchsorted(ends, numbers), labels).cumsum(0)
+            right = (below.max(1) + (below[-1] - below).max(1)).max()
         if certain.any():
             at = certain.argmax()
-            only = f"{label} = {class_names[likeliest[at]]}"
-            questions[name] = (
-                f"{values[at] or 'missing'} only where {only}: known after the "
-                'outcome? then type = "drop"'
-            )
+            of_class = class_names[likeliest[at]]
+            note = f"{values[at] or 'missing'} only where {label} = {of_class}"
+        elif lacking.max() > _MOSTLY and lacking.min() < 0.5:
+            note = f"mostly missing where {label} = {class_names[lacking.argmax()]}"
+        elif right > len(labels) * (_MOSTLY + (1 - _MOSTLY) * shares.max()):
+            note = f"tells {label} nearly alone"
+        else:
+            continue
+        if certain.any() or len(labels) > _FEW * len(class_names):
+            note += ': known after the outcome? then type = "drop"'
+            questions[name] = note
     return questions
+
+
+def _counts(groups: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(groups, classes) int64: the rows of each."""
+    counts = np.zeros((groups.max() + 1, labels.max() + 1), int)
+    np.add.at(counts, (groups.astype(int), labels), 1)
+    return counts
 
 
 def repetitions(

@@ -47,9 +47,11 @@ _CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
+_DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
+_FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
@@ -393,16 +395,16 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    marks = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
+    marks = _marks(present)
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
         f'type = "category", values = {json.dumps(listed)}': is_whole
         and 2 < len(codes) <= _MOST_LABELS,
-        'a whole number of its own in every row: an identifier? then type = "drop"': (
-            is_whole and _FEW < len(codes) == len(values)
-        ),
+        f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
+        'then type = "drop"': is_whole
+        and len(codes) > max(_FEW, _DIFFERENT * len(present)),
         f"{', '.join(marks)}: a missing number? state it in missing": marks
         and is_number,
         f"{100 * blank:.2g} % of the cells are missing": blank,
@@ -410,14 +412,34 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     return column, "; ".join(note for note, holds in notes.items() if holds)
 
 
-def _stands_apart(end: float, numbers: np.ndarray) -> bool:
-    """Whether -9, 99, -999 and the like end the numbers, apart from all others."""
-    rest = numbers[numbers != end]
-    return bool(
-        re.fullmatch("-9+|99+", f"{end:g}")
-        and len(rest) < len(numbers) - 1
-        and (end < 0 <= rest.min(initial=0) or end > 3 * np.abs(rest).max(initial=0))
-    )
+def _marks(numbers: np.ndarray) -> list[str]:
+    """Ends of the numbers such as -9, 0, 99 and 999, which may mean a missing one.
+
+    They occur more than once, and apart: negative ones if no other number is negative,
+    0 and 99 by a gap.
+    """
+    values, counts = np.unique(numbers, return_counts=True)
+    low, high = int((values < 0).sum()), len(values)
+    if not low and values[0] == 0 and high > _MOST_LABELS:
+        is_far = values[1] > _FAR * np.median(values)
+        low = int(is_far and _ends_apart(-values[::-1]))
+    elif values[-1] <= values[low - 1] + 2 or not all(map(_is_mark, values[:low])):
+        low = 0
+    for at in itertools.takewhile(lambda at: _is_mark(values[at]), range(high)[::-1]):
+        if counts[at:].sum() > 1 and at and _ends_apart(values[: at + 1]):
+            high = at
+    low *= counts[:low].sum() > 1
+    return [f"{mark:.15g}" for mark in (*values[:low], *values[high:])]
+
+
+def _is_mark(number: float) -> bool:
+    return bool(re.fullmatch(r"-1|-?([789])\1*(\.9+)?", f"{number:.15g}"))
+
+
+def _ends_apart(values: np.ndarray) -> bool:
+    """Whether the gap before the last is more than twice those of its side."""
+    near = np.diff(values[(len(values) - 1) // 3 : -1])
+    return bool(values[-1] - values[-2] > 2 * near.max(initial=1))
 
 
 def strict(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..dataset import CellMasks, Dataset, Names, check_one_client
+from ..dataset import MISFIT_SHARES, CellMasks, Dataset, Names, check_one_client
 from ..source_settings import TableSettings
 from . import cells, draft, encoding, files, literals, table_file
 from .cells import Columns
@@ -29,9 +29,9 @@ UNDECLARED = "*"  # in the place of names: all columns that the schema does not 
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _FEWEST = 5  # cells of a client that do not fit, of which it is asked
-_MISFITS = {  # more than this share of them, and what to ask
-    "clamped": (0.1, "beyond its bounds: another unit"),
-    "others": (0.5, "in none of its categories: other codes"),
+_MISFITS = {
+    "clamped": "beyond its bounds: another unit",
+    "others": "in none of its categories: other codes",
 }
 _SHOWN = 20  # clients or columns that a warning names
 
@@ -306,14 +306,14 @@ def _misfits(
     lines, rows = [], np.bincount(of_client[train])
     for column, masks in changed.items():
         for kind in _MISFITS.keys() & masks:
-            share, question = _MISFITS[kind]
             wrong = np.bincount(of_client[train], masks[kind][train])
-            many = np.flatnonzero((wrong >= _FEWEST) & (wrong > share * rows))
+            is_most = wrong > MISFIT_SHARES[kind] * rows
+            many = np.flatnonzero((wrong >= _FEWEST) & is_most)
             listed = [f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)" for n in many]
             if listed:
                 lines.append(
-                    f"column {column} of {_shortened(listed)}: {question} there than "
-                    "the schema has? This looked at the rows: keep it to yourself"
+                    f"column {column} of {_shortened(listed)}: {_MISFITS[kind]} there "
+                    "than the schema has? This looked at the rows: keep it to yourself"
                 )
     return lines
 

@@ -19,6 +19,9 @@ _COPIES = 2  # of a file, at the least, are in memory while it is read
 _UNCOMPUTED = re.compile(  # a formula; the value of a text may be empty
     rb'<c (?:(?!t="str")[^>])*>\s*<f[^>]*>[^<]*</f>\s*(?:<v\s*/>|<v>\s*</v>|</c>)'
 )
+_HIDDEN = re.compile(  # 16384: all columns behind the table
+    rb'<(?:row|col) (?![^>]*max="16384")[^>]*\bhidden="(?:1|true)"'
+)
 _LITERALS = re.compile(r'"[^"]*"|\\.')  # of a cell's form, which are only shown
 _DIGITS = re.compile(  # forms that show 501 as 00501: of sheets, SPSS, SAS, and Stata
     r"(?P<zeros>00+)|(?:[NZ]|%0)(?P<width>[0-9]+)(?:\.0)?[fg]?"
@@ -82,18 +85,17 @@ def _workbook(path: Path) -> Any:
     import openpyxl
     import pandas
 
-    with zipfile.ZipFile(path) as parts:
-        for part in parts.namelist():
-            sheet = parts.read(part) if part.startswith("xl/work") else b""
-            if b"<mergeCell " in sheet:
-                raise ValueError("it has merged cells; give each its own value")
-            if _UNCOMPUTED.search(sheet):
-                raise ValueError(
-                    "it has formulas without values; open it in a spreadsheet program "
-                    "and save it there"
-                )
     tables = {}
     for part in openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets:
+        with zipfile.ZipFile(path) as parts:
+            sheet = parts.read(part._worksheet_path)
+        if b"<mergeCell " in sheet:
+            raise ValueError("it has merged cells; give each its own value")
+        if _UNCOMPUTED.search(sheet):
+            raise ValueError(
+                "it has formulas without values; open it in a spreadsheet program "
+                "and save it there"
+            )
         part.reset_dimensions()  # which other programs write wrongly
         rows = (list(map(_cell, row)) for row in part.rows)
         filled = (row for row in rows if set(row) - {""})
@@ -101,6 +103,11 @@ def _workbook(path: Path) -> Any:
         frame = pandas.DataFrame(even, dtype=object)
         if len(frame) > 1:
             tables[part.title] = frame
+            if _HIDDEN.search(sheet) or part.sheet_state != "visible":
+                raise ValueError(
+                    f"sheet {part.title} is hidden, or hides rows or columns, as a "
+                    "filter does; show all of it, and delete what is not meant"
+                )
     if not tables:
         return {}
     if len(tables) > 1:

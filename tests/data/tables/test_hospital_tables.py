@@ -3,10 +3,11 @@
 import pathlib
 from collections.abc import Callable
 
+import openpyxl
 import pytest
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import csv_file, draft, schema
+from fedsvp_jax.data.tables import csv_file, draft, schema, table_file
 from fedsvp_jax.data.tables.table import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
@@ -140,3 +141,30 @@ def test_a_number_with_a_unit_is_left_out_with_a_word(
     found, notes = drafted(content, tmp_path)
     assert found.columns["creatinine"].type == "drop"
     assert "a number? write it plainly" in notes["columns.creatinine"]
+
+
+@pytest.mark.parametrize("hidden", ["row", "column", "sheet", "", "what is unused"])
+def test_a_sheet_that_hides_some_of_its_cells_is_refused(
+    hidden: str, tmp_path: pathlib.Path
+) -> None:
+    """Rows that a filter hides were training rows without a word."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (("age", "dose", "death"), *((30 + n, n, n % 2) for n in range(ROWS))):
+        sheet.append(row)
+    sheet.row_dimensions[7].hidden = hidden == "row"
+    sheet.column_dimensions["B"].hidden = hidden == "column"
+    if hidden == "what is unused":
+        sheet.column_dimensions.group("E", "XFD", hidden=True)
+        book.create_sheet("empty").sheet_state = "hidden"
+    if hidden == "sheet":
+        sheet.sheet_state = "hidden"
+        book.create_sheet("front")
+        book.active = 1
+    book.save(tmp_path / "a.xlsx")
+    if hidden in ("row", "column", "sheet"):
+        with pytest.raises(ValueError, match="sheet Sheet is hidden, or hides rows"):
+            table_file.read_table(tmp_path / "a.xlsx")
+    else:
+        columns, _ = table_file.read_table(tmp_path / "a.xlsx")
+        assert [*map(len, columns.values())] == [ROWS] * 3

@@ -2,7 +2,7 @@
 
 import pathlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -589,13 +589,21 @@ def test_what_is_filled_for_one_class_alone_is_noted() -> None:
         "left": np.where(died, None, 1.5 + np.arange(120)),
         "seen": np.where(died | (np.arange(120) % 2 > 0), 1.5 + np.arange(120), None),
         "asked": np.where(np.arange(120) % 2, 1.5 + np.arange(120), None),
+        "day": np.where(died ^ (np.arange(120) > 116), 1.5 + np.arange(120), None),
+        "time": np.where(died, 0.5, 40) + np.arange(120) % 41,
+        "age": 40.5 + np.arange(120) % 41,
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     known = "{} only where died = {}: known after the outcome?"
     assert known.format("missing", "no") in notes["columns.year"]
     assert known.format("filled", "no") in notes["columns.left"]
     assert known.format("missing", "no") in notes["columns.seen"]
-    assert "outcome" not in notes["columns.asked"]
+    assert "mostly missing where died = no: known after" in notes["columns.day"]
+    assert "tells died nearly alone: known after the" in notes["columns.time"]
+    assert "outcome" not in notes["columns.asked"] and "columns.age" not in notes
+    few = {name: values[:18] for name, values in table.items()}
+    notes = draft.proposed(few, label="died", client=None, source="a").notes
+    assert "outcome" not in "".join(notes.values())
 
 
 @pytest.mark.hole
@@ -606,6 +614,8 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
         "died": rng.choice(["yes", "no"], 400),
         "seqn": rng.choice(np.arange(233, 9000), 400, replace=False),
         "dose": rng.choice(10**7, 400, replace=False),
+        "steps": (steps := rng.integers(8000, size=400)),
+        "metres": (metres := rng.integers(2000, size=400)),
         "marital": rng.integers(1, 9, 400),
     }
     schema, notes = draft.proposed(table, label="died", client=None, source="a")
@@ -613,7 +623,52 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
     assert "an identifier?" in notes["columns.seqn"]
     assert schema.columns["dose"].type == "number"
     assert "8 whole numbers: a code?" in notes["columns.marital"]
-    assert "its own in every row: an identifier? then" in notes["columns.dose"]
+    asked = "{} different whole numbers in 400 rows: an identifier? then"
+    assert asked.format(400) in notes["columns.dose"]
+    assert len(set(metres)) < 0.95 * 400 < len(set(steps)) < 400
+    assert asked.format(len(set(steps))) in notes["columns.steps"]
+    assert "columns.metres" not in notes
+    assert schema.columns["steps"].type == "number"
+
+
+MARKS: dict[str, tuple[np.ndarray, str]] = {
+    "a score": (np.arange(120) % 11, "99"),
+    "an age": (1 + np.arange(120) % 80, "99"),
+    "a pressure": (90 + 3 * (np.arange(120) % 37), "999"),
+    "a laboratory value": (0.5 + np.arange(120) / 20, "99.9"),
+    "no and yes": (np.arange(120) % 2, "9"),
+    "three codes": (1 + np.arange(120) % 3, "9"),
+    "refused and not known": (1 + np.arange(120) % 4, "7, 9"),
+    "four digits": (20 + np.arange(120) ** 2 // 200, "7777, 8888, 9999"),
+    "a count": (np.arange(120) % 12, "-1"),
+    "codes below": (np.arange(120) % 12, "-9, -8"),
+    "blood pressure": (80 + np.arange(120) % 60, "0"),
+    "weight": (41.5 + np.arange(120) / 2, "0"),
+    "cholesterol": (126 + (np.arange(120) % 40) ** 2 / 4, "0"),
+}
+
+
+@pytest.mark.parametrize("name", list(MARKS))
+def test_numbers_that_may_mean_a_missing_one_are_asked_of(name: str) -> None:
+    """Ages of 99 among those up to 80 were ages without a word."""
+    values, marks = MARKS[name]
+    note = f"{marks}: a missing number? state it in missing"
+    for times in (3, 0):
+        rows = np.concatenate([values, *times * [[*map(float, marks.split(", "))]]])
+        table = {"x": rows, "died": np.arange(len(rows)) % 2}
+        schema, notes = draft.proposed(table, label="died", client=None, source="a")
+        assert (note in notes.get("columns.x", "")) == bool(times), notes
+        assert schema.columns["x"].bounds == (rows.min(), rows.max())
+        assert not schema.columns["x"].missing
+
+
+@pytest.mark.parametrize(
+    "values", [[-1, 0, 1], range(100), [*range(8), 9], [4, 6, 8], [0, 5, 10, 20]]
+)
+def test_numbers_that_are_not_apart_are_not_asked_of(values: Sequence[int]) -> None:
+    table = {"x": [*values] * 9, "died": [0, 1, 1] * (3 * len(values))}
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    assert "a missing number?" not in notes.get("columns.x", "")
 
 
 @pytest.mark.parametrize("form", ["{}", "{}.0", "{}.00", "{},0"])
