@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scored_runs import SCORES
 from small_folders import change, copy
 
 from fedsvp_jax import report
@@ -15,16 +16,6 @@ from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.report import guarantees, headline
 
 pytestmark = pytest.mark.hole
-SCORES = {
-    "accuracy": 0.8712,
-    "guessing": 0.7434,
-    "auc": 0.9156,
-    "balanced_accuracy": 0.7523,
-    "log_loss": 0.4378,
-    "counts": {"no": 70, "yes": 30},
-    "auc_interval": [0.8217, 0.9471],
-    "verdict": "better than guessing",
-}
 
 
 def page_of(run_dir: Path) -> str:
