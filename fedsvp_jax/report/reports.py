@@ -136,6 +136,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         config=config,
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         hashes=hashes,
+        schema=schema_of(folder),
         summary=summary,
     )
 
