@@ -138,6 +138,14 @@ def test_technical_words_are_folded_behind_a_sentence(run_dir: Path) -> None:
     assert "<details" not in front and "words of the record" not in text
     assert "For a statistician: what the bounds rest on" in details
     assert "counts none that came after it was written" in front
+    for term in (
+        "a cohort, the clients of a round",
+        "Threefry, a generator",
+        "z·Δ the",
+    ):
+        assert term in details  # the lawyer's question, at each first use
+    assert "A client is whoever holds rows" in front
+    assert "δ is roughly the chance with which this bound may fail" in front
 
 
 @pytest.mark.hole
