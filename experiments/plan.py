@@ -65,6 +65,7 @@ _LABELS = {
     "secure_aggregation": "secure aggregation",
     "trusted_server": "trusted server",
 }
+_HOLDER = "one holder of all rows"  # without clients there is no server to trust
 _NOTHING = "no feature"  # in the place of all columns, where rows are divided
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
@@ -262,8 +263,9 @@ def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record
     for trust, epsilon in itertools.product(kinds, epsilons):
         document = _swept(data, trust, epsilon, num_clients)
         (point,) = document["points"]
-        point["mechanism"] = _LABELS[trust]
-        if trust == "trusted_server":
+        one_holder = num_clients == 1
+        point["mechanism"] = _HOLDER if one_holder else _LABELS[trust]
+        if one_holder or trust == "trusted_server":
             # Of one client's server: it sees what whoever sees the models sees.
             (main,) = (
                 guarantee

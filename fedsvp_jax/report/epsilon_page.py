@@ -121,7 +121,7 @@ def write_epsilon_page(folder: str | Path, content: Record) -> list[Path]:
 
 
 def _with_sentences(claim: Record) -> Record:
-    macros = ("claim", "guess", "recognised", "against", "change")
+    macros = ("claim", "guess", "recognised", "against", "change", "bound")
     groups = guarantees.by_group(filter(None, claim["assumptions"].split("; ")))
     rests = [sentence for group in groups.values() for sentence, _ in group]
     texts = {macro: headline.filled(macro, claim) for macro in macros}

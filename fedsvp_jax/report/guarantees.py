@@ -22,7 +22,7 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
     """The least proved ε of the worst cell, for each adversary and relation.
 
     Each has its `risk` (`accounting.tradeoff`): that of what was spent, where a cell
-    recorded it, else that of its ε and δ.
+    recorded it, else that of its ε and δ. It is of `one_client` where one has all rows.
     """
     worst: dict[tuple[str, str], Record] = {}
     for cell in cells:
@@ -42,7 +42,9 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
                 risk = tradeoff.risk([(claim["epsilon"], claim["delta"])], exact=exact)
             if key not in worst or claim["epsilon"] > worst[key]["epsilon"]:
                 right = math.ceil(risk["right_of_100"] - 1e-9)
-                worst[key] = claim | {"risk": risk, "right": right}
+                clients = (cell.get("by_client") or {}).get("uploads", ())
+                facts = {"right": right, "one_client": len(clients) == 1}
+                worst[key] = claim | {"risk": risk} | facts
     return list(worst.values())
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, sha256, toml_beside
+from fedsvp_jax.run.trained_model import SCHEMA, schema_of
 
 from . import (
     contributions,
@@ -52,6 +53,7 @@ def write_run_report(run_dir: str | Path) -> Path:
         data={"cells": cells, "context": context(run)},
         scripts=("explain.js", "cells.js") if cells else (),
         run=run,
+        schema=schema_of(folder),
         public=_write_protection_page(run, folder),
         spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
@@ -123,7 +125,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         return None
     written = (folder / "summary.json").stat().st_mtime
     hashes = [("final parameters", summary["params_sha256"])]
-    schema = folder / "schema.toml"
+    schema = folder / SCHEMA
     if claim["status"] == "proved" and schema.is_file():
         hashes.append(("schema.toml, which the sites declared", sha256(schema)))
     return page.write(
@@ -134,6 +136,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         config=config,
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         hashes=hashes,
+        schema=schema_of(folder),
         summary=summary,
     )
 

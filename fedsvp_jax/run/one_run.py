@@ -117,6 +117,8 @@ def train(
             "private_attribute": attributes.private,
             "by_client": session.accounts[0].by_client(),
         }
+        if data.schema is not None and data.repeating_ids:
+            summary["repeating_ids"] = data.repeating_ids
         if program.data.client_names is not None:
             summary["client_names"] = program.data.client_names
         if config.client_values != "none":

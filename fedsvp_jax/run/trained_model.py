@@ -201,10 +201,18 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     content, rounds = newest
     saved = serialization.msgpack_restore(content)["server"]
     weights = _weights(model, settings, saved)
-    table = place / SCHEMA
-    schema = schemas.read_schema(table) if table.is_file() else None
     results = _results(place, weights[1])
-    return TrainedModel(*weights, rounds, settings, schema, *results)
+    return TrainedModel(*weights, rounds, settings, schema_of(place), *results)
+
+
+def schema_of(folder: pathlib.Path) -> schemas.Schema | None:
+    """The schema of a run's table, by the run's folder; None of other data.
+
+    Raises:
+      ValueError: the schema is damaged.
+    """
+    table = folder / SCHEMA
+    return schemas.read_schema(table) if table.is_file() else None
 
 
 def _results(

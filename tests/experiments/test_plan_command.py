@@ -289,6 +289,13 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     flags.FLAGS(["plan", "--schema=a.toml"])
     document = plan._planned(plan.synthetic(SCHEMA, of_sizes(9, 90), 1, 0.8), (3.0,), 2)
     counts = np.array([190, 109])
+    (one,) = plan._planned(plan.synthetic(SCHEMA, of_sizes(99), 1, 0.8), (3.0,), 1)[
+        "points"
+    ]
+    assert one["mechanism"] == "one holder of all rows"  # where there is no server
+    assert {row["adversary"] for row in one["guarantees"]} == {
+        "whoever sees the models"
+    }
     document = plan._joined([document, document], (0.8,), counts)
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]

@@ -295,7 +295,7 @@ def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(
         known = known.replace("dose", "dose.missing")
     confirm = ("experiments.schema", f"--confirm={schema}", f"--known={known}")
     stated = succeeds(*confirm).stdout
-    assert "(--known: as the records say too; keep this list to yourself)" in stated
+    assert "(--known: entries that equal the records'; keep this list secret)" in stated
     assert stated.count("(--known)") == len(as_read) and stated.count("\n") == 4
     assert not from_toml(schema.read_text(), "s").from_records
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from browser import VIRTUAL_TIME, WATCH, dumped, needs_browser, seen
+from scored_runs import scored
 from small_folders import Row, change, write_rows
 from small_runs import digits, read_rows, small
 
@@ -335,6 +336,19 @@ def test_the_officers_page_is_one_sheet_and_its_details(
     page.write_text(text.replace("#details {", "#details, footer { display: none;"))
     dumped(page, tmp_path, f"--print-to-pdf={tmp_path / 'front.pdf'}")
     assert (tmp_path / "front.pdf").read_bytes().count(b"/Type /Page\n") == 1
+
+
+def test_what_a_board_decides_by_is_the_first_sheet(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    """All else follows on sheets of its own."""
+    scored(run_dir)
+    page, file = tmp_path / "front.html", tmp_path / "front.pdf"
+    rest = "#board ~ section, footer { display: none; } #board {"
+    text = (run_dir / "report.html").read_text()
+    page.write_text(text.replace("#board { break-after: page;", rest))
+    dumped(page, tmp_path, f"--print-to-pdf={file}")
+    assert file.read_bytes().count(b"/Type /Page\n") == 1
 
 
 @pytest.mark.hole

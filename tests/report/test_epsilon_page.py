@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.report import epsilon_page, guarantees, read, write_sweep_report
+from fedsvp_jax.report import (
+    epsilon_page,
+    guarantees,
+    headline,
+    read,
+    style,
+    write_sweep_report,
+)
 
 
 def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> None:
@@ -54,6 +61,15 @@ def test_a_run_at_its_promise_has_the_risk_of_what_was_spent() -> None:
 
 
 @pytest.mark.hole
+def test_the_card_of_a_bound_of_no_use_begins_with_that() -> None:
+    """At ε = 25.6 it said "proved", and no more."""
+    claim = {"status": "proved", "right": 100}
+    bound = "NO PROTECTION is promised (this ε is proved)"
+    assert headline.filled("bound", claim) == bound
+    assert headline.filled("bound", claim | {"right": 99}) == "proved"
+    assert "status: one.bound" in style.asset("epsilon.js")
+
+
 def test_the_page_of_a_plan_lets_choose_the_trust(sweep_dir: Path) -> None:
     """Its menu and its table called kinds of trust mechanisms."""
     content = epsilon_page.document(read.read_sweep(sweep_dir)) | {"choice": "trust"}

@@ -66,7 +66,10 @@ def test_equal_claims_share_a_row_and_a_bound_of_no_use_says_so() -> None:
     useless = ROW | {"epsilon": 34.36, "right": 100, "assumptions": broken}
     table = guarantee_table([useless, ROW, ROW | other])
     rows = re.findall(r"<tr>.*?</tr>", table)[1:]
-    assert len(rows) == 2 and "proved, but promises no protection</td>" in rows[0]
+    assert (
+        len(rows) == 2
+        and "NO PROTECTION is promised (this ε is proved)</td>" in rows[0]
+    )
     assert "if the secure summation is broken" in rows[0]
     both = "the server, which sees every upload; whoever sees the published model"
     assert both in rows[1] and "proved</td>" in rows[1]

@@ -8,23 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scored_runs import SCORES
 from small_folders import change, copy
 
 from fedsvp_jax import report
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.report import guarantees, headline
+from fedsvp_jax.report import guarantees, headline, page
 
 pytestmark = pytest.mark.hole
-SCORES = {
-    "accuracy": 0.8712,
-    "guessing": 0.7434,
-    "auc": 0.9156,
-    "balanced_accuracy": 0.7523,
-    "log_loss": 0.4378,
-    "counts": {"no": 70, "yes": 30},
-    "auc_interval": [0.8217, 0.9471],
-    "verdict": "better than guessing",
-}
 
 
 def page_of(run_dir: Path) -> str:
@@ -75,7 +66,7 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
     assert '<ol start="1"><li>One.</li><li>Two.</li></ol>' in text
     assert "<ol><li>one</li><li>two</li></ol>" in text
     assert "Against postman: ε = 50, which promises no protection." in text
-    assert "proved, but promises no protection</td>" in text
+    assert "NO PROTECTION is promised (this ε is proved)</td>" in text
     assert "--" not in text.split("<body")[1]
     front, *folded = text.split("<details>")
     assert mine["relation"] not in front and "SP 800-226" not in front
@@ -147,6 +138,14 @@ def test_technical_words_are_folded_behind_a_sentence(run_dir: Path) -> None:
     assert "<details" not in front and "words of the record" not in text
     assert "For a statistician: what the bounds rest on" in details
     assert "counts none that came after it was written" in front
+    for term in (
+        "a cohort, the clients of a round",
+        "Threefry, a generator",
+        "z·Δ the",
+    ):
+        assert term in details  # the lawyer's question, at each first use
+    assert "A client is whoever holds rows" in front
+    assert "δ is roughly the chance with which this bound may fail" in front
 
 
 @pytest.mark.hole
@@ -247,6 +246,36 @@ def test_clients_that_train_nothing_are_counted(run_dir: Path) -> None:
     parts["Bern"]["rows"] = 62
     change(run_dir / "summary.json", test_scores=SCORES | {"by_client": parts})
     assert "alone train nothing" not in page_of(run_dir)
+
+
+def test_the_page_names_the_unit_and_ids_that_repeat(run_dir: Path) -> None:
+    """It said "is protected less" below "not covered", and named no column."""
+    assert "One row is assumed to be one person." in page_of(run_dir)
+    assert "repeat, as ids" not in page_of(run_dir)
+    change(run_dir / "summary.json", repeating_ids=["<pid>", "mother"])
+    text = page_of(run_dir)
+    assert "Values of column &lt;pid&gt; repeat, as ids of persons do" in text
+    assert "of column mother repeat" in text and "ε does not hold for persons" in text
+    parts = page.templates().get_template("parts.html").make_module({"sections": []})
+    claim = {"relation": "replace all rows of a person"}
+    schema = {"person": "pid", "rows_per_person": 2}
+    text = parts.protected(claim, "person", schema, ())
+    assert "with one value of column pid are one person's, of whom 2 at" in text
+    assert "One row is assumed" not in text
+
+
+def test_a_table_without_sites_has_no_server(run_dir: Path) -> None:
+    """One hospital's own run was against "the server, which sees every upload"."""
+    assert "the server, which sees every upload" in page_of(run_dir)
+    summary = json.loads((run_dir / "summary.json").read_text())
+    claims = [row for row in summary["guarantees"] if row["copies"] == 1]
+    alone = {"guarantees": claims, "by_client": {"uploads": [3]}}
+    change(run_dir / "summary.json", **alone)
+    text = page_of(run_dir)
+    assert "Against whoever receives the model, at the end or after any round:" in text
+    front = text.split("<main")[1].split('<section id="details"')[0]
+    assert not re.search("server|[Cc]lients", front), front
+    assert "Against whoever receives the model" in headline.privacy(summary | alone)
 
 
 def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:

@@ -71,7 +71,7 @@ function place() {
     "eps-value": show(point.epsilon, 3), accuracy: accuracyText(point.accuracy),
     interval: `${mean === null ? "The range is " : "In brackets: "}${point.accuracy.interval}.`,
     claim: one.claim, right: one.right, guess: one.guess, known: one.recognised,
-    status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
+    status: one.bound, spent: show(one.epsilon), delta: show(one.delta, 3),
     tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),
   };
   if (point.accuracy.worth) shown.worth = point.accuracy.worth; // of a plan

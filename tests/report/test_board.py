@@ -1,0 +1,47 @@
+"""The first sheet of report.html: what a board decides by."""
+
+import re
+from pathlib import Path
+
+import pytest
+from scored_runs import scored
+from small_folders import change
+
+from fedsvp_jax import report
+
+
+def test_the_sheet_answers_what_a_board_asks(run_dir: Path) -> None:
+    """Scores, ε and warnings stood among technical words, on fourteen sheets."""
+    sheet = scored(run_dir)
+    for part in (
+        "From 1 column of t.csv (age) it estimates the chance of each class of “ill”",
+        "Yes. Of a row of class “yes” and one of “no”, it gives the first the higher",
+        "in 91.6 of 100 such pairs; a guesser, in 50. 100 test rows leave some doubt: ",
+        "with 95 % confidence it is 82.2 to 94.7 of 100. If it has to name a class, it",
+        "where always saying “no” gives 74.3 %: right more often.",
+        "guesses are right; without the model, 50. This is proved, if all holds that ",
+        "postman NO PROTECTION is promised (ε = 25.6)",
+        "Whether 96 of 100 is bearable",
+        "With it may go protection.html and schema.toml; noise.key is deleted",
+    ):
+        assert part in sheet, (part, sheet)
+    title = re.search("<title>(.*?)</title>", (run_dir / "report.html").read_text())
+    assert title and title[1].startswith("Predicting “ill” on t.csv: better than gue")
+
+
+def test_the_sheet_of_a_useless_or_nominal_model_says_no(run_dir: Path) -> None:
+    worse = {"verdict": "not shown to be better than guessing"}
+    sheet = scored(run_dir, proved=False, **worse)
+    assert "Not shown to be better than guessing." in sheet and "Yes" not in sheet
+    assert "1. " not in sheet and "Not to use it: nothing shows" in sheet
+    assert "It is not proved: nominal" in sheet and "Nothing to publish" in sheet
+    assert "Whether the model may leave" not in sheet and "bearable" not in sheet
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_seed_is_no_promise(run_dir: Path, secret: bool) -> None:
+    scored(run_dir)
+    change(run_dir / "config.json", secret_noise=secret)
+    page = report.write_run_report(run_dir).read_text()
+    assert ("whoever knows the seed of this run, or tries all" in page) != secret
+    assert ("Nothing to publish: no protection is proved" in page) != secret
