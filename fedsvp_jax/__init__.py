@@ -15,6 +15,8 @@ What people use, and where it is:
     influence                   influence/     the filter of corrupted clients
     attacks                     attacks/       what an upload tells
     report                      report/        pages, tables, figures, data frames
+    check                       check/         which ε follows from others' settings
+    sklearn.DPClassifier        sklearn.py     a private classifier as scikit-learn has
 
 How a round works: round/federated_round.py. How the rooms stand on one another:
 docs/architecture.md. Nothing is imported before it is asked for; `import fedsvp_jax`

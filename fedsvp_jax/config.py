@@ -95,7 +95,7 @@ OWN_DATA = ("npz", "csv", "store")
 
 
 def defaults_of(name: str) -> Record:
-    """The defaults of a data set; for one of one's own, no published one is loaded.
+    """The defaults of a published data set, or of data of one's own (`OWN_DATA`).
 
     Raises:
       ValueError: there is no such data set.

@@ -2,8 +2,7 @@
 
 Everything that asks what an upload costs asks this one value: simulator, dry run,
 solver, promise (`promise.SpendingPlan`), stop, audit, page (`claims`) and deployed
-client.
-`record` returns the account after a round.
+client. `record` returns the account after a round.
 """
 
 import dataclasses

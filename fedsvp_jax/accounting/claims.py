@@ -202,7 +202,7 @@ def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:
       methods: of rdp, pld and gdp.
 
     Returns:
-      In a fixed order: adversaries from the strongest to the weakest.
+      In a fixed order: adversaries as in `views.SEEN`, amplified by sampling, promise.
     """
     claims = _spent_claims(account, methods)
     if account.passes:

@@ -150,7 +150,7 @@ class SpendingPlan:
 
     @property
     def least_cohort(self) -> int:
-        """The least number of clients able to take part in a round with a cohort."""
+        """So many clients must be able to take part, else a round has no cohort."""
         limited = self._terms.total_epsilon, self._participation.max_uploads
         thins = any(limit is not None for limit in limited)
         central = thins and self._account.mechanism.basis.central

@@ -53,8 +53,8 @@ def averaged_multiplier(
         z_i = sqrt(Σ_{j in H} p_j² σ_j²) / (p_i Δ_i), Δ_i = σ_i / z_i
 
     H leaves out the `num_known` clients other than i of the largest p_j σ_j; i's own
-    noise always counts, so z_i is at least the upload's. 0 where the upload had no
-    noise, and where the client weighs nothing or z_i is inf, inf.
+    noise always counts, so z_i is at least the upload's. It is 0 where the upload had
+    no noise, and inf where the client weighs nothing or the upload's own z is inf.
     """
     variance = np.square(weights * noise_std)
     top = np.concatenate([[0.0], np.cumsum(np.sort(variance)[::-1])])

@@ -1,4 +1,4 @@
-"""The way from settings and data to the program whose rounds `run.Trainer` compiles."""
+"""The way from settings and data to the program that `run.trainer` compiles."""
 
 from .budget import solve_noise
 from .program import Program, build

@@ -103,8 +103,8 @@ def solve_noise(
     highest = spends(loud)
     if highest == lowest:
         raise ValueError(
-            f"solve=noise cannot solve for {name}, which does not change the noise of "
-            f"mechanism {config.mechanism}; register it with a noise_setting that does"
+            f"solve=noise: {name} does not change the noise of mechanism "
+            f"{config.mechanism}; lower private_from, or register its noise_setting"
         )
     if highest <= total:
         return with_value(loud)

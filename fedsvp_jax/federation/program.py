@@ -1,4 +1,4 @@
-"""The program of some cells: what `run.Trainer` compiles, built in one place."""
+"""The program of some cells: what `run.trainer` compiles, built in one place."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -257,9 +257,10 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     are two worlds, in one of which a record's clipped gradient is left out of the sums:
     that moves a sum by at most C.
 
-    A person's rows, m at most, share the n batches of an epoch each, so the moves of
-    its sums add up to mC at most, and so does the square root of the sum of their
-    squares. A Poisson batch holds all of a person's rows or none.
+    A person's rows, m at most, are shuffled into the batches of each of the n epochs.
+    Within an epoch the moves of the batches' sums add up to mC at most (twice that if
+    replaced), and so does the root of the sum of their squares. A Poisson batch holds
+    all of a person's rows or none.
 
     A record is in at most n batches: one of each epoch where they are shuffled (the
     shuffle does not look at the data), all where they are drawn by Poisson sampling.

@@ -35,9 +35,9 @@ class Subsampling(NamedTuple):
     """The steps that an upload is made of, for clients of every size.
 
     Attributes:
-      kinds: (q, steps per upload): at least one of them is as bad as a client is.
+      kinds: (q, steps per upload): every client spends at most what one of them does.
       most_steps: of an upload; a step has the multiplier z·√most_steps, where z is the
-        upload's (`sensitivity`).
+        upload's (`clipping.make_clipping`).
     """
 
     kinds: tuple[tuple[float, int], ...]
@@ -56,13 +56,13 @@ def is_poisson(config: MechanismConfig) -> bool:
 
 
 def most_steps(config: MechanismConfig, num_examples: int | None = None) -> int:
-    """`local_training.upload_steps` of a client of that size; of the largest."""
+    """`local_training.upload_steps` of a client of that size, or else the largest."""
     per_epoch = max((num_examples or config.max_num_examples) // config.batch_size, 1)
     return config.local_steps or config.local_epochs * per_epoch
 
 
 def subsampling(config: MechanismConfig) -> Subsampling | None:
-    """The subsampling in the config's uploads; None where m is a tracer.
+    """The subsampling in the config's uploads; None of a traced `min_num_examples`.
 
     Clients are divided by size into intervals. One kind stands for an interval: q of
     its smallest client and the steps of its largest, so that a kind is exact where all

@@ -45,11 +45,12 @@ from .state import (
     rates_of_round,
 )
 
-# An upload and statistics, multiplied by the client's weight or residues of the
-# mechanism's grid: its parts of the cohort's sums.
+# What a client adds to the cohort's sums: its upload and statistics, multiplied by its
+# weight; residues of a grid are not multiplied.
 Summed = tuple[Upload, Params]
-# Its own: its memory, its metrics, and its update with its statistics, zeros in an
-# empty place, or None unless a part of the round looks at every upload.
+# What is kept of each client: the mechanism's memory, metrics, and the update with its
+# statistics; these are zeros in an empty place, and None unless a hook or the
+# aggregator looks at every upload.
 Own = tuple[MechanismState, ClientMetrics, Weights | None]
 
 

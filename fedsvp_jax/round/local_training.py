@@ -220,7 +220,10 @@ def _per_example_gradient(
 
 
 def _with_reserve(l2_norm_clip: Number, number: int, height: int) -> Array:
-    """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
+    """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C.
+
+    ρ is `float32.reserve`'s, `height` that of the tree of the mean's sums.
+    """
     return jnp.float32(l2_norm_clip) * np.float32(1 / (1 + reserve(number, height + 1)))
 
 
@@ -244,9 +247,10 @@ def _linear_gradient(
     example is ever held: a step is one product with the batch for the logits, and one
     with each `_BLOCK` of it, in full precision, for the gradient.
 
-    A norm is off by 60u at most, of which `gradient_scale` is half; what a gradient by
-    the logits is scaled with, by 3u more. The product adds up a block in any order, so
-    H is `_BLOCK` and the height of the tree over blocks.
+    With u = ROUNDOFF a norm is off by 60u at most, of which `gradient_scale` is half;
+    what a gradient by the logits is scaled with, by 3u more. The product adds up a
+    block in any order, so H of `float32.reserve` is `_BLOCK` and the height of the tree
+    over blocks.
     """
     assert model.gradient_scale is not None
     params, stats = now

@@ -24,10 +24,10 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
     """Trains coalitions from the broadcast model: the full one's, and the values.
 
     The full coalition's model is the local model, with the same bits as in a run
-    without PE. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
-    All share one key of training: an attribute that a client holds nothing of changes
-    no coalition, so its Shapley value is 0 exactly (the dummy axiom), and the others'
-    differences carry less noise. A coalition without data has
+    without PE. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m with
+    m = `shapley_trainings`. All share one key of training: an attribute that a client
+    holds nothing of changes no coalition, so its Shapley value is 0 exactly (the dummy
+    axiom), and the others' differences carry less noise. A coalition without data has
     the utility of the empty one.
 
     Steps have no noise and batches are shuffled, whatever the recipe says.

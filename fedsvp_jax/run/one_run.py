@@ -45,10 +45,10 @@ def train(
 ) -> Record:
     """Runs one resolved config and writes its folder.
 
-    Files: config.json, metrics.jsonl, clients.jsonl, summary.json, checkpoints/. They
-    are byte-identical when the same settings run
-    again on the same machine, interrupted or not; with `secret_noise`, where the same
-    noise.key lies in the folder.
+    Files: config.json, metrics.jsonl, clients.jsonl, summary.json, checkpoints/, and
+    schema.toml of a table that has one. They are byte-identical when the same settings
+    run again on the same machine, interrupted or not; with `secret_noise`, where the
+    same noise.key lies in the folder.
 
     Args:
       config: resolved settings (`config.resolve`).

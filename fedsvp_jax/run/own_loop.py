@@ -60,8 +60,8 @@ def make_round(
 
     `step` is compiled already; `jax.jit`, `jax.lax.scan` and `jax.vmap` take it too,
     and the state may be changed in between. Nothing is written or counted: the ε of a
-    loop of one's own is not known to an account. After `round_num` rounds of an
-    unchanged state it is that of `run.train`.
+    loop of one's own is not known to an account. A state that nobody changed is that
+    of `run.train` after as many rounds.
 
     Args:
       config: resolved settings.

@@ -12,7 +12,7 @@ import pytest
 from commands import ROOT, SMALL_RUN, assert_sentence, command, succeeds
 
 PAGE = (ROOT / "docs" / "library.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r"```python[^\n]*\n(.*?)```", PAGE, re.DOTALL)
 (FILE,) = (block for block in BLOCKS if "def make_two_phase" in block)
 RUN = (
     "experiments.train",

@@ -171,6 +171,13 @@ def test_a_setting_that_does_not_scale_the_noise_is_not_solved_for(
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=1e3))
 
 
+def test_rounds_that_all_end_before_the_first_private_query_name_private_from() -> None:
+    query = {"clipping": "attribute_records", "partition": "iid", "delta": 1e-5}
+    config = solvable("gaussian", "rdp", num_rounds=2, private_from=2, **query)
+    with pytest.raises(ValueError, match="gaussian; lower private_from"):
+        federation.solve_noise(config)
+
+
 @pytest.mark.hole
 def test_a_delta_at_which_no_noise_suffices_is_named_as_the_default() -> None:
     """The advice was to lower --delta, which nobody had typed."""
