@@ -7,6 +7,7 @@ is. Records that were changed and moved, another account and another machine are
 seen.
 """
 
+import fcntl
 import functools
 import json
 import math
@@ -39,6 +40,7 @@ def begin(
     names = {*map(os.path.realpath, records), *map(fingerprint, records)}
     make_folder(path.parent)
     with open(path, "a", opener=functools.partial(os.open, mode=0o600)) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # of two begun at once the other comes later
         budgets = [b for b in _read() if names & {*b["records"]}]
         if budgets and not again and not site.path.exists():
             raise ValueError(

@@ -188,7 +188,7 @@ def main(arguments: Sequence[str]) -> None:
         tested = max(1, round(examples * fraction / (1 - fraction)))
     else:
         path = pathlib.Path(arguments[1])
-        columns, _ = table_file.read_table(path, schema.encoding)
+        columns, _ = table_file.read_table(path, schema)
         client = values.client_column or schema.client
         names = [client, schema.person, *schema.features]
         names = [name for name in names if name != NOBODY]

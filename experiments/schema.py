@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one file of a table")
     path, target = pathlib.Path(arguments[1]), pathlib.Path(values.output)
-    columns, form = table_file.read_table(path, None)
+    columns, form = table_file.read_table(path)
     guesses = draft.guessed(columns)
     stated = {"label": values.label_column, "client": values.client_column}
     stated = {key: literals.normal(name) for key, name in stated.items() if name}

@@ -113,6 +113,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 "would multiply what one row may change, for which the noise is made; "
                 "leave it out"
             )
+        for name in [*vars(self)]:
+            if name.endswith("_"):  # no earlier claim stays where this fit fails
+                delattr(self, name)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         from_records = self._state(X, y)

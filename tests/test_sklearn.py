@@ -158,6 +158,17 @@ def test_sample_weights_are_refused_with_the_reason() -> None:
     assert not has_fit_parameter(model, "sample_weight")
 
 
+@pytest.mark.hole
+def test_a_fit_that_fails_leaves_no_claim_of_the_one_before() -> None:
+    """`status_` stayed proved beside bounds that the second fit took from its rows."""
+    few = {"num_rounds": 2, "classes": [0, 1]}
+    model = DPClassifier(**few, bounds=(0, 1)).fit(np.eye(4), [0, 1, 0, 1])
+    assert model.status_ == "proved"
+    with pytest.raises(ValueError, match="classes must name every label"):
+        model.set_params(bounds="from_data").fit(5 * np.eye(4), [0, 1, 0, 2])
+    assert not {"status_", "epsilon_", "claim_", "coef_"} & vars(model).keys()
+
+
 def test_values_outside_the_bounds_are_counted_in_a_warning() -> None:
     """Digits of 0 to 16 with bounds (0, 1) were clamped without a word."""
     rows = np.array([[0.0, 0.5], [2.0, 0.5], [0.2, -3.0], [1.0, 9.0]])

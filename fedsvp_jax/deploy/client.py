@@ -28,7 +28,7 @@ from fedsvp_jax.run.trained_model import TrainedModel
 
 from .answer import Trained, begin_round, end_round, result_of
 from .noise import SECRET, Arrays, Randomness
-from .policy import Policy
+from .policy import Policy, check_bought
 from .refusal import Refused
 from .site import Site, fingerprint
 from .witness import Witness
@@ -110,11 +110,7 @@ class Client:
                 "that one record may change the features of all: declare them in a "
                 "schema (`fedsvp schema`)"
             )
-        if data.bought[0]:
-            raise ValueError(
-                "the bounds of the schema were bought (private_bounds), and a client's "
-                "log does not count their ε: state the bounds instead"
-            )
+        check_bought(data.bought[0])
         checks.check_unit(config, policy.mechanism, data)
         rows = policy.config.rows_per_person
         if policy.config.uploads_gradient and rows != data.rows_per_person:

@@ -241,6 +241,15 @@ class Policy:
         return run
 
 
+def check_bought(bounds: int) -> None:
+    """Raises ValueError: some bounds of a schema were bought."""
+    if bounds:
+        raise ValueError(
+            "the bounds of the schema were bought (private_bounds), and a client's "
+            "log does not count their ε: state the bounds instead"
+        )
+
+
 def make_policy(
     config: ExperimentConfig,
     *,
@@ -260,11 +269,13 @@ def make_policy(
       rows_per_person: of one person at most, where `per_example` hides all of them.
 
     Raises:
-      ValueError: settings that cannot be kept outside the simulator: noise in local
-        steps, noise on a cohort's sum that is no secure sum of whole numbers, a
-        mechanism with a step at the server, no noise at all, or a promise that not
-        even one upload keeps.
+      ValueError: settings that cannot be kept outside the simulator: bounds that were
+        bought, noise in local steps, noise on a cohort's sum that is no secure sum of
+        whole numbers, a mechanism with a step at the server, no noise at all, or a
+        promise that not even one upload keeps.
     """
+    if schema := config.declared():
+        check_bought(schema.bounds_draws)
     facts: Record = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,

@@ -8,7 +8,12 @@ import pathlib
 import re
 import shutil
 import socket
+import threading
+import time
 import tomllib
+import types
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -251,6 +256,32 @@ def test_a_second_budget_of_a_table_is_seen(
     assert not (tmp_path / "log").exists()
     shown = join(dealt, 3, tmp_path / "log", "--again")
     assert shown.status == 0 and "in all ε = 6 at δ = 2e-05" in shown.stdout, shown
+
+
+@pytest.mark.hole
+def test_of_two_logs_begun_at_once_one_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both found no budget of the table, and both began."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    table, begun = tmp_path / "table.csv", threading.Event()
+    table.write_text("a\n")
+    promise = {"total_epsilon": 1.0, "target_delta": 1e-5, "relation": "one"}
+    policy = types.SimpleNamespace(says=lambda: promise)
+
+    def begin(name: str, start: Callable[[], None]) -> list[Any]:
+        witness = types.SimpleNamespace(path=tmp_path)
+        site = types.SimpleNamespace(policy=policy, path=tmp_path / name)
+        site.witness = witness
+        return budgets.begin(site, start, [str(table)], again=False)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(begin, "first", lambda: (begun.set(), time.sleep(0.5)))
+        assert begun.wait(10)
+        second = pool.submit(begin, "second", lambda: None)
+        assert len(first.result()) == 1
+        with pytest.raises(ValueError, match="another log would add its own"):
+            second.result()
 
 
 @pytest.mark.hole

@@ -241,6 +241,13 @@ def test_who_does_not_count_the_bounds_refuses_them(
     )
     with pytest.raises(ValueError, match="a client's log does not count their ε"):
         deploy.Client(policy, own, tmp_path / "state")
+    schema = tmp_path / "schema.toml"  # of a site whose training is its own
+    schema.write_text(to_toml(BOUGHT))
+    stated = ExperimentConfig(
+        **SETTINGS | {"clipping": "update_clip", "dataset": "csv"}, schema=str(schema)
+    )
+    with pytest.raises(ValueError, match="a client's log does not count their ε"):
+        deploy.make_policy(stated, min_num_examples=20)
     monkeypatch.setattr(store_builder.sources, "load", lambda *_: data)
     with pytest.raises(ValueError, match="whose ε a store does not keep"):
         store_builder.store_source(config)

@@ -90,7 +90,9 @@ def _text(value: Any) -> str:
     if value is None or value != value or type(value).__name__ == "NAType":
         return ""
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
-    return str(int(value) if is_whole else value)
+    text = str(int(value) if is_whole else value)
+    # The number 1.234 beside texts is not 1,234, whatever the texts' thousands are.
+    return text + "e0" * (not isinstance(value, str) and literals.grouped(text) != "")
 
 
 def texts(column: Cells) -> Cells:
@@ -111,8 +113,8 @@ def texts(column: Cells) -> Cells:
 
 def as_codes(column: Cells) -> Cells:
     """(rows,) texts, where 2.0, 2.00 and 2,0 are 2: one code, however it is written."""
-    whole = "^(-?(?:0|[1-9][0-9]*))[.,]00?$"
-    return pc.replace_substring_regex(texts(column), whole, r"\1")
+    same = r"^(-?(?:0|[1-9][0-9]*))[.,]00?$|(\.[0-9]{3})e0$"  # as `_text` has it
+    return pc.replace_substring_regex(texts(column), same, r"\1\2")
 
 
 def distinct(column: Cells) -> tuple[list[str], np.ndarray]:

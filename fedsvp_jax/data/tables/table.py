@@ -44,8 +44,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
       ValueError: it is damaged, or the settings name a column that it lacks.
     """
     schema = settings.declared()
-    codec = schema.encoding if schema else None
-    columns, form = table_file.read_table(path, codec)
+    columns, form = table_file.read_table(path, schema)
     drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
         features = {
@@ -54,7 +53,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         draft.written_notation(features, form.divider, str(path))
     test = None
     if settings.test_path is not None:
-        test, _ = table_file.read_table(settings.test_path, codec)
+        test, _ = table_file.read_table(settings.test_path, schema)
     dataset = from_table(
         columns,
         label=settings.label_column,
@@ -95,7 +94,7 @@ def load_rows(
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
-    columns, _ = table_file.read_table(path, schema.encoding)
+    columns, _ = table_file.read_table(path, schema)
     carried = {
         name: cells.texts(column)
         for name, column in columns.items()

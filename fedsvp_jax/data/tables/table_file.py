@@ -11,6 +11,7 @@ from fedsvp_jax.core import extras
 
 from . import cells, csv_file, files, literals
 from .cells import Columns
+from .schema import Schema, SchemaColumn
 
 _STATISTICS = literals.WORDS["readers"]  # of pyreadstat
 _EXPECTED = "; its ending must be that of its format: .csv, .parquet, .xlsx, .sav, .dta"
@@ -29,7 +30,7 @@ _DIGITS = re.compile(  # forms that show 501 as 00501: of sheets, SPSS, SAS, and
 
 
 def read_table(
-    path: Path, encoding: str | None = "utf-8"
+    path: Path, schema: Schema | None = None
 ) -> tuple[Columns, csv_file.Form | None]:
     """The columns by name, and how the text of a CSV file is written.
 
@@ -39,7 +40,8 @@ def read_table(
 
     Args:
       path: of the file; every ending but those of the other formats is a CSV file.
-      encoding: of a CSV file, as `csv_file.read` takes it.
+      schema: says the encoding, and by its bounds, categories and classes which labels
+        stand in the place of codes; None: the rows decide both.
 
     Raises:
       MissingExtra: the reader's library is not installed.
@@ -57,16 +59,16 @@ def read_table(
         )
     if ending in _READERS:
         with extras.needed("tables", path.name), files.readable(path, _EXPECTED):
-            table, form = _READERS[ending](path), None
+            table, form = _READERS[ending](path, schema), None
         columns = columns_of(table, str(path))
     else:
-        columns, form = csv_file.read(path, encoding)
+        columns, form = csv_file.read(path, schema.encoding if schema else None)
     if not any(map(len, columns.values())):
         raise ValueError(f"{path} has no rows")
     return columns, form
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path, *_: Any) -> Any:
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(path)
@@ -80,7 +82,7 @@ def _parquet(path: Path) -> Any:
     return table
 
 
-def _workbook(path: Path) -> Any:
+def _workbook(path: Path, *_: Any) -> Any:
     """The one sheet that holds a table, its names in the first row."""
     import openpyxl
     import pandas
@@ -128,6 +130,7 @@ def _workbook(path: Path) -> Any:
             f"column {nameless[0] + 1} has no name in the first row, which must name "
             "the columns"
         )
+    table = table.where(table != "")  # beside a blank, numbers stay numbers
     return table.loc[:, [literals.normal(name) != "" for name in table.columns]]
 
 
@@ -148,20 +151,31 @@ def _with_zeros(value: Any, form: str | None) -> Any:
     return f"{value:0{width}.0f}" if value % 1 == 0 else value
 
 
-def _of_statistics(path: Path) -> Any:
+def _of_statistics(path: Path, schema: Schema | None) -> Any:
     import pandas
     import pyreadstat
 
     table, meta = getattr(pyreadstat, _STATISTICS[path.suffix.lower()])(path)
+    declared = {**schema.columns} if schema else {}
+    if schema:
+        declared[schema.label or ""] = SchemaColumn("category", values=schema.classes)
     for name, labels in meta.variable_value_labels.items():
-        plain = table[name][~table[name].isin(list(labels))]
-        plain = pandas.to_numeric(plain, errors="coerce")
-        low, high = plain.min() - 1, plain.max() + 1
+        if column := declared.get(literals.normal(name)):
+            low, high = column.bounds
+        else:
+            plain = table[name][~table[name].isin(list(labels))]
+            plain = pandas.to_numeric(plain, errors="coerce")
+            low, high = plain.min() - 1, plain.max() + 1
+        values = column.values if column else ()
         is_scale = high - low <= _SCALE
         words = {
             code: label
             for code, label in labels.items()
-            if not (is_scale and low <= code <= high)
+            if (
+                literals.normal(label) in values
+                if values
+                else not (is_scale and low <= code <= high)
+            )
         }
         table[name] = [words.get(code, code) for code in table[name]]
     for name, form in meta.original_variable_types.items():

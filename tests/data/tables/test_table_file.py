@@ -1,0 +1,80 @@
+"""Workbooks and files of statistics programs: one row says nothing of the others."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import cells, table
+
+pytestmark = pytest.mark.hole
+SCHEMA = """schema = 1
+decimal = ","
+thousands = "."
+[label]
+column = "ill"
+classes = ["no", "yes"]
+[columns.dose]
+"""
+ROWS = 24
+
+
+def read(path: pathlib.Path, column: str) -> np.ndarray:
+    """The first training row, of a schema whose one feature is so declared."""
+    schema = path.with_name("schema.toml")
+    schema.write_text(SCHEMA + column)
+    settings = TableSettings(schema=str(schema), drop_columns="*")
+    return table.load_file(path, settings).train_inputs[0]
+
+
+@pytest.mark.parametrize("last", [5.5, None, "NA"])
+def test_a_cell_without_a_number_multiplies_no_other_by_1000(
+    tmp_path: pathlib.Path, last: Any
+) -> None:
+    """One blank made texts of a workbook's numbers, and 1.234 was read as 1234."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book, path = openpyxl.Workbook(), tmp_path / "a.xlsx"
+    cases = [(1.234 + row, ["no", "yes"][row % 2]) for row in range(ROWS)]
+    for row in [("dose", "ill"), *cases, (last, "yes")]:
+        book.active.append(row)
+    book.save(path)
+    column = 'type = "number"\nbounds = [0, 10000]\nfill = 0\n'
+    if last == "NA":
+        with pytest.raises(ValueError, match=r"numbers and texts \('1.234e0'"):
+            read(path, column)
+    else:
+        (dose,) = (read(path, column) + 1) * 5000
+        assert dose == pytest.approx(1.234, abs=1e-3)
+
+
+def test_a_code_of_three_decimals_is_the_same_beside_a_text() -> None:
+    codes, beside = (
+        cells.as_codes(cells.column_of(values, "s")).to_pylist()[:2]
+        for values in ([250.123, 250.5, 2.0], [250.123, 250.5, "V22"])
+    )
+    assert codes == beside == ["250.123", "250.5"]
+
+
+@pytest.mark.parametrize(
+    ("column", "first"),
+    [
+        ('type = "number"\nbounds = [0, 10]\nmissing = ["no pain"]\nfill = 5\n', [-1]),
+        ('type = "category"\nvalues = ["no pain", "worst", "*"]\n', [1, 0, 0]),
+        ('type = "category"\nvalues = ["0", "2", "3"]\n', [1, 0, 0]),
+    ],
+)
+def test_a_schema_says_which_labels_stand_and_no_row_does(
+    tmp_path: pathlib.Path, column: str, first: list[int]
+) -> None:
+    """A row of 1 beside rows of 2 and 3 made "no pain" of all others the code 0."""
+    pyreadstat, pandas = map(pytest.importorskip, ("pyreadstat", "pandas"))
+    for last in (1.0, 2.0):
+        doses = [0.0, 2.0, 3.0] * (ROWS // 3)
+        frame = pandas.DataFrame({"dose": doses, "ill": [1.0, 2.0] * (ROWS // 2)})
+        frame.loc[ROWS - 2, "dose"] = last if '"3"' not in column else 2.0
+        path = tmp_path / f"{last:g}.sav"
+        labels = {"dose": {0: "no pain", 10: "worst"}, "ill": {1: "no", 2: "yes"}}
+        pyreadstat.write_sav(frame, path, variable_value_labels=labels)
+        assert read(path, column).tolist() == first
