@@ -29,7 +29,7 @@ from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
 from fedsvp_jax.core.tree import cell_of, stack, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
-from fedsvp_jax.round import client_work, cohort, private_query_work
+from fedsvp_jax.round import client_work, cohort
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
 _NO_COST = np.zeros((), np.int32)
@@ -233,7 +233,7 @@ def _transcript(
             mean, std = noised - own_send(nothing)[0], info.noise_std
             if settings.private_from:
                 is_queried = round_num >= settings.private_from
-                (noised,), info = private_query_work.only_if(is_queried, [noised], info)
+                (noised,), info = client_work.only_if(is_queried, [noised], info)
             return noised, mean, std, after, info
 
         both = jax.vmap(release)(updates, ratios, carry.states)

@@ -17,7 +17,7 @@ from fedsvp_jax.models import adapters
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round.private_query import QueryParts, chosen
 
-from .client_data import FederatedData
+from .federated_data import FederatedData
 
 
 def check_loss(
