@@ -21,7 +21,7 @@ docs/architecture.md. Nothing is imported before it is asked for; `import fedsvp
 itself only sets XLA's flags (devices/compiler_flags.py).
 """
 
-import importlib
+# mypy: disable-error-code="no-redef"
 from typing import TYPE_CHECKING, Any
 
 from fedsvp_jax.devices.compiler_flags import set_safe_flags
@@ -46,34 +46,44 @@ if TYPE_CHECKING:
     from fedsvp_jax.run import sweep as sweep
     from fedsvp_jax.run.own_loop import make_round as make_round
 
-_ROOMS = (
-    "accounting",
-    "attacks",
-    "influence",
-    "mechanisms",
-    "models",
-    "report",
-    "run",
-    "shapley",
-)
-_HOMES = {
-    "Account": "fedsvp_jax.accounting",
-    "ExperimentConfig": "fedsvp_jax.config",
-    "resolve": "fedsvp_jax.config",
-    "Model": "fedsvp_jax.core.structs",
-    "Column": "fedsvp_jax.data.dataset",
-    "Dataset": "fedsvp_jax.data.dataset",
-    "sweep": "fedsvp_jax.run",
-    "make_round": "fedsvp_jax.run.own_loop",
-}
-
 set_safe_flags()
 
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is first asked for (PEP 562)."""
-    if name in _ROOMS:
-        return importlib.import_module(f"fedsvp_jax.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    match name:
+        case "accounting":
+            import fedsvp_jax.accounting as value
+        case "attacks":
+            import fedsvp_jax.attacks as value
+        case "influence":
+            import fedsvp_jax.influence as value
+        case "mechanisms":
+            import fedsvp_jax.mechanisms as value
+        case "models":
+            import fedsvp_jax.models as value
+        case "report":
+            import fedsvp_jax.report as value
+        case "run":
+            import fedsvp_jax.run as value
+        case "shapley":
+            import fedsvp_jax.shapley as value
+        case "Account":
+            from fedsvp_jax.accounting import Account as value
+        case "ExperimentConfig" | "resolve":
+            import fedsvp_jax.config as home
+
+            value = getattr(home, name)
+        case "Model":
+            from fedsvp_jax.core.structs import Model as value
+        case "Column" | "Dataset":
+            import fedsvp_jax.data.dataset as home
+
+            value = getattr(home, name)
+        case "sweep":
+            from fedsvp_jax.run import sweep as value
+        case "make_round":
+            from fedsvp_jax.run.own_loop import make_round as value
+        case _:
+            raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")
+    return value

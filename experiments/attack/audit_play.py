@@ -3,7 +3,6 @@
 The games of a case are compiled once and played with every seed's key.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -132,7 +131,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         plan = SpendingPlan(
             Account.of(mechanism, part(Participation, settings), promise)
         )
-        game = dataclasses.replace(game, allowance=plan.allowance)
+        game = game._replace(allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
     else:
@@ -215,11 +214,10 @@ def _training_player(
     num_examples: int,
 ) -> audit.Player:
     """Games with noise in the local steps, of which an upload shows every one."""
-    recipe = dataclasses.replace(setting.recipe, gradient="per_example")
+    recipe = setting.recipe._replace(gradient="per_example")
     secret, rows = "secret batches" in case.worlds, settings.rows_per_person or 1
     if secret:
-        recipe = dataclasses.replace(
-            recipe,
+        recipe = recipe._replace(
             places=poisson_places(settings),
             local_steps=subsampling.most_steps(settings),
         )

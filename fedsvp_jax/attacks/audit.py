@@ -36,8 +36,7 @@ _NO_COST = np.zeros((), np.int32)
 _UNLIMITED = Allowance(_NO_COST[None], _NO_COST, _NO_COST)
 
 
-@dataclasses.dataclass(frozen=True)
-class AuditGame:
+class AuditGame(NamedTuple):
     """Two worlds that differ in one client, and what the adversary sees of it.
 
     Attributes:

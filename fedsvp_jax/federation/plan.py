@@ -290,8 +290,7 @@ def make_plan(
     )
     alike = least == most and fewest >= recipe.batch_size and not query_parts
     if known_steps or (target.known_trips and alike):
-        recipe = dataclasses.replace(
-            recipe,
+        recipe = recipe._replace(
             most_steps=most,
             full_batches=alike,
             first_apart=target.first_apart(parallelism),
