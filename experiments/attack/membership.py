@@ -50,6 +50,7 @@ import numpy as np
 from absl import flags
 from scipy import stats
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.views import SEEN
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
@@ -70,7 +71,7 @@ from fedsvp_jax.run.trained_model import load_model
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
-from . import SETTINGS, upload_claims
+from . import SETTINGS
 from .work import Work
 
 LABEL_NOISE = 0.2  # share of the examples whose label is drawn at random
@@ -139,7 +140,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
     rows = []
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)
-        claim = upload_claims.of_run(program.accounts[start])
+        claim = claims.of_run(program.accounts[start])
         for name in membership.SCORES:
             accuracy = np.mean(metrics.test_accuracy[-1, cells])
             scores = _scores(name, phi[cells], right[cells], member[cells], accuracy)
@@ -205,7 +206,7 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
         )
         parts.append([np.reshape(column, rows.shape) for column in columns])
     phi, right, member = map(np.hstack, zip(*parts, strict=True))
-    claim = upload_claims.NOTHING
+    claim = claims.NOTHING
     for bound in guarantees.strongest([files.summary]):  # the most copies come last
         if bound["adversary"] == SEEN["observer"][0]:
             claim = bound

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,7 @@ _ENDS = (
 _ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
+NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
 
 def meaning(row: Record, status: str | None = None) -> str:
@@ -166,6 +167,29 @@ def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
     single = dataclasses.replace(account, largest_claim=epsilon)
     proved = _is_proved(single, "basic", epsilon, delta, certain)
     return "proved" if proved else "nominal"
+
+
+def of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
+    """The fields of `NOTHING`, of the largest ε and δ; None in all for no claim."""
+    epsilon, delta = float(np.max(epsilon)), float(np.max(delta))
+    status = upload_status(account, epsilon, delta)
+    relation = account.mechanism.basis.relation
+    claim = (epsilon, delta, status, adversary(account), relation)
+    return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
+
+
+def of_run(account: Account) -> Record:
+    """The same of a client that uploads in every round, by Rényi DP.
+
+    `upload_epsilon` is that of one upload with the least noise. Who sees less than the
+    claim's adversary learns no more.
+    """
+    row = planned_row(account)
+    status = row["status"] and row["status"]["rdp"]
+    epsilon = status and row["epsilon_spent"]["rdp"]
+    claim = (epsilon, row["target_delta"], status, row["adversary"], row["relation"])
+    single = {"upload_epsilon": float(np.max(account.mechanism.most_epsilon))}
+    return dict(zip(NOTHING, claim, strict=True)) | single
 
 
 def by_adversary(account: Account) -> dict[str, float]:
