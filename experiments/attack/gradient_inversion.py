@@ -60,7 +60,6 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import analytic_multiplier, noise
-from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
@@ -195,8 +194,7 @@ def attack_defence(
         for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True)
     ]
     info = uploads[0][1]
-    _, mechanism = plan.make_configured_mechanism(defence)
-    mechanism = over_data(mechanism, victim.data.from_records)
+    _, mechanism = plan.make_configured_mechanism(defence, victim.data.from_records)
     nominal = STATS_LEAVE if jax.tree.leaves(victim.weights.stats) else ""
     account = Account.of(mechanism, Participation(nominal=nominal))
     claim = claims.of_upload(account, info.epsilon, info.delta)

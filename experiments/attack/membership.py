@@ -58,11 +58,11 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Split
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.report import figures, guarantees, labels, style
 from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.placement import Placement
@@ -123,13 +123,13 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
     )
     program = trainer.program
     member = members(program.data.split, len(data.train_labels))
-    inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
+    inputs = jnp.asarray(data.train_inputs)
     true_labels = jnp.asarray(data.train_labels)
 
     @jax.jit
     @jax.vmap
     def scored(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-        logits, _ = program.model.apply(params, stats, inputs, train=False, key=None)
+        logits = outputs_for(program.model, params, stats, inputs)
         right = jnp.argmax(logits, axis=-1) == true_labels
         return membership.confidences(logits, true_labels), right
 
