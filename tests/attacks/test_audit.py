@@ -57,7 +57,7 @@ def test_the_score_of_equal_noise_is_the_gaussians_likelihood_ratio():
     np.testing.assert_allclose(scores.infos.noise_std, 0.5)
     assert scores.uploaded.all()
     # With two of four parts of the noise: half of the variance.
-    assert_gaussian(played(dataclasses.replace(PRESENCE, others=(1.0,)), 6), 2.0, 4.0)
+    assert_gaussian(played(PRESENCE._replace(others=(1.0,)), 6), 2.0, 4.0)
 
 
 def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z(
