@@ -47,6 +47,19 @@ def clip_into_ball(tree: Params, bound: Number) -> Measured:
     return where(finite, shrunk), jnp.where(finite, clipped, jnp.float32(1))
 
 
+def _gaussian(key: Array, std: Array, *, size: int) -> Array:
+    """(size,) float32 of N(0, std²), zeros at std 0.
+
+    Drawn in a branch of its own: whatever reads the noise afterwards would else be
+    fused with the draw, each reader drawing it anew.
+    """
+    return jax.lax.cond(
+        std > 0,
+        lambda: std * prng.normal(key, size),
+        lambda: jnp.zeros(size, jnp.float32),
+    )
+
+
 def add_gaussian_noise(tree: Params, std: Number, *, key: Array) -> Measured:
     """x + N(0, std² I_d), with the tree as one vector of d numbers.
 
@@ -59,14 +72,7 @@ def add_gaussian_noise(tree: Params, std: Number, *, key: Array) -> Measured:
       The noised tree and the noise's L2 norm, () float32, before that rounding.
     """
     std = jnp.asarray(std, jnp.float32)
-    size = num_parameters(tree)
-    # In a branch of its own: whatever reads the noise afterwards would else be fused
-    # with the draw, each reader drawing it anew.
-    noise = jax.lax.cond(
-        std > 0,
-        lambda: std * prng.normal(key, size),
-        lambda: jnp.zeros(size, jnp.float32),
-    )
+    noise = _gaussian(key, std, size=num_parameters(tree))
     noised = jax.tree.map(
         lambda noisy, leaf: jnp.where(std > 0, noisy, leaf),
         add_vector(tree, noise),
