@@ -27,8 +27,7 @@ from pfl.stats import MappedVectorStatistics
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
 from fedsvp_jax.deploy.pfl import LocalPrivacy
-from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.federated_data import federate, load_data
+from fedsvp_jax.federation.federated_data import FederatedData, federate, load_data
 
 METHODS = {
     # As published: nominal, since the sensitivity is not proved.

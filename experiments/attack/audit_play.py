@@ -3,7 +3,6 @@
 The games of a case are compiled once and played with every seed's key.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array
+from fedsvp_jax.federation.plan import poisson_places
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, subsampling
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
@@ -131,7 +131,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         plan = SpendingPlan(
             Account.of(mechanism, part(Participation, settings), promise)
         )
-        game = dataclasses.replace(game, allowance=plan.allowance)
+        game = game._replace(allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
     else:
@@ -214,15 +214,15 @@ def _training_player(
     num_examples: int,
 ) -> audit.Player:
     """Games with noise in the local steps, of which an upload shows every one."""
-    size, rounds = setting.config.batch_size, setting.config.num_rounds
-    recipe = dataclasses.replace(setting.recipe, gradient="per_example")
+    recipe = setting.recipe._replace(gradient="per_example")
     secret, rows = "secret batches" in case.worlds, settings.rows_per_person or 1
     if secret:
-        steps = subsampling.most_steps(settings)
-        places = subsampling.poisson_places(size, num_examples, rounds * steps, rows)
-        recipe = dataclasses.replace(recipe, places=places, local_steps=steps)
+        recipe = recipe._replace(
+            places=poisson_places(settings),
+            local_steps=subsampling.most_steps(settings),
+        )
     worlds = audit_training.neighbours(
-        num_examples if secret else size,
+        num_examples if secret else recipe.batch_size,
         rows,
         2.0 * float(settings.l2_norm_clip),
         left_out=case.relation == "add_remove",
@@ -234,7 +234,7 @@ def _training_player(
         recipe,
         setting.rates,
         worlds,
-        rounds,
+        settings.num_rounds,
         setting.num_games,
         num_others=settings.cohort_size - 1 if is_summed else 0,
         rows_per_person=settings.rows_per_person,

@@ -39,7 +39,7 @@ import optax
 from absl import flags
 
 from fedsvp_jax import models
-from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting import Account, Participation, claims
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ResolvedConfig
@@ -60,12 +60,10 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import analytic_multiplier, noise
-from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from .. import printed
-from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
 
@@ -196,11 +194,10 @@ def attack_defence(
         for (noised, _), (clean, _) in zip(uploads, clean_uploads, strict=True)
     ]
     info = uploads[0][1]
-    _, mechanism = plan.make_configured_mechanism(defence)
-    mechanism = over_data(mechanism, victim.data.from_records)
+    _, mechanism = plan.make_configured_mechanism(defence, victim.data.from_records)
     nominal = STATS_LEAVE if jax.tree.leaves(victim.weights.stats) else ""
     account = Account.of(mechanism, Participation(nominal=nominal))
-    claim = upload_claims.claim_of_upload(account, info.epsilon, info.delta)
+    claim = claims.of_upload(account, info.epsilon, info.delta)
     rows = []
     for match, rebuild in invert.items():
         images, labels = zip(

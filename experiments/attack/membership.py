@@ -50,6 +50,7 @@ import numpy as np
 from absl import flags
 from scipy import stats
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.views import SEEN
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
@@ -57,11 +58,11 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Split
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.report import figures, guarantees, labels, style
 from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.placement import Placement
@@ -70,7 +71,7 @@ from fedsvp_jax.run.trained_model import load_model
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
-from . import SETTINGS, upload_claims
+from . import SETTINGS
 from .work import Work
 
 LABEL_NOISE = 0.2  # share of the examples whose label is drawn at random
@@ -122,13 +123,13 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
     )
     program = trainer.program
     member = members(program.data.split, len(data.train_labels))
-    inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
+    inputs = jnp.asarray(data.train_inputs)
     true_labels = jnp.asarray(data.train_labels)
 
     @jax.jit
     @jax.vmap
     def scored(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-        logits, _ = program.model.apply(params, stats, inputs, train=False, key=None)
+        logits = outputs_for(program.model, params, stats, inputs)
         right = jnp.argmax(logits, axis=-1) == true_labels
         return membership.confidences(logits, true_labels), right
 
@@ -139,7 +140,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
     rows = []
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)
-        claim = upload_claims.of_run(program.accounts[start])
+        claim = claims.of_run(program.accounts[start])
         for name in membership.SCORES:
             accuracy = np.mean(metrics.test_accuracy[-1, cells])
             scores = _scores(name, phi[cells], right[cells], member[cells], accuracy)
@@ -205,7 +206,7 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
         )
         parts.append([np.reshape(column, rows.shape) for column in columns])
     phi, right, member = map(np.hstack, zip(*parts, strict=True))
-    claim = upload_claims.NOTHING
+    claim = claims.NOTHING
     for bound in guarantees.strongest([files.summary]):  # the most copies come last
         if bound["adversary"] == SEEN["observer"][0]:
             claim = bound

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.attacks import curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import (
@@ -45,7 +46,6 @@ from fedsvp_jax.federation import build, federated_data, loading, plan
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
-from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
 
@@ -87,7 +87,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     def attack_mechanism(defence: ResolvedConfig) -> Record:
         trainer = Trainer(build([defence], dataset))
-        claim = upload_claims.of_run(trainer.program.accounts[0])
+        claim = claims.of_run(trainer.program.accounts[0])
         row = curious_clients.attacked_federation(
             trainer, defence, attack, ids, examiner(), values.num_images
         )

@@ -1,6 +1,5 @@
 """FLOPs of a round, counted from the products of the traced program."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -63,8 +62,8 @@ def step_flops(trainer: Trainer, batch_size: int) -> int:
     program = trainer.program
     # Where the target's loop has a known number of steps it is a scan, whose length
     # would count.
-    recipe = dataclasses.replace(
-        program.plan.recipe, batch_size=batch_size, most_steps=1, full_batches=False
+    recipe = program.plan.recipe._replace(
+        batch_size=batch_size, most_steps=1, full_batches=False
     )
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)

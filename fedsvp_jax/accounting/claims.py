@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,7 @@ _ENDS = (
 _ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
+NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
 
 def meaning(row: Record, status: str | None = None) -> str:
@@ -100,9 +101,7 @@ def row(account: Account, *, last: bool) -> Record:
         account,
         {name: account.epsilon_spent(name) for name in _methods(account, last)},
         account.delta_spent(),
-        account.largest_claim,
         account.certain_chance(account.most_spent(account.view), account.other_costs),
-        account.passes,
     )
 
 
@@ -112,30 +111,26 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     None is one in every round.
     """
     plan = SpendingPlan(account)
+    planned = dataclasses.replace(
+        account, largest_claim=plan.epsilon.max(), passes=plan.other_costs.passes
+    )
     return _with_meaning(
-        account,
+        planned,
         {name: plan.composed(name, uploads) for name in _methods(account)},
         plan.delta_of(uploads),
-        float(plan.epsilon.max()),
         account.certain_chance(plan.sums(uploads), plan.other_costs),
-        plan.other_costs.passes,
     )
 
 
 def _with_meaning(
-    account: Account,
-    spent: dict[str, float],
-    delta: float,
-    largest: float,
-    certain: float,
-    passes: int,
+    account: Account, spent: dict[str, float], delta: float, certain: float
 ) -> Record:
-    """What was spent and what it means; nominal where `passes` make it a tally."""
+    """What was spent and what it means; nominal where passes make it a tally."""
     target, status = account.terms.target_delta, {}
     for method, epsilon in spent.items():
         at = delta if method == "basic" else target
-        proved = _is_proved(account, method, epsilon, at, largest, certain)
-        status[method] = "proved" if proved and passes == 0 else "nominal"
+        proved = _is_proved(account, method, epsilon, at, certain)
+        status[method] = "proved" if proved and not account.passes else "nominal"
     meaning = {
         "status": status,
         "delta_spent": delta,
@@ -149,12 +144,7 @@ def _with_meaning(
 
 
 def _is_proved(
-    account: Account,
-    method: str,
-    epsilon: float,
-    delta: float,
-    largest: float,
-    certain: float,
+    account: Account, method: str, epsilon: float, delta: float, certain: float
 ) -> bool:
     """Whether an ε follows from the noise.
 
@@ -162,7 +152,7 @@ def _is_proved(
     classical formula's holds below 1. The chance that noise ends, and so tells one
     neighbour for certain, must be δ at most.
     """
-    sound = account.mechanism.basis.any_epsilon or largest < 1
+    sound = account.mechanism.basis.any_epsilon or account.largest_claim < 1
     sound = method != "basic" or (sound and delta < 1)
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
@@ -174,8 +164,32 @@ def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
     z = float(np.min(account.mechanism.least_multiplier))
     sums = Sums(1, z**-2 if z > 0 else math.inf, epsilon, z)
     certain = account.certain_chance(sums, OtherCosts())
-    proved = _is_proved(account, "basic", epsilon, delta, epsilon, certain)
+    single = dataclasses.replace(account, largest_claim=epsilon)
+    proved = _is_proved(single, "basic", epsilon, delta, certain)
     return "proved" if proved else "nominal"
+
+
+def of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
+    """The fields of `NOTHING`, of the largest ε and δ; None in all for no claim."""
+    epsilon, delta = float(np.max(epsilon)), float(np.max(delta))
+    status = upload_status(account, epsilon, delta)
+    relation = account.mechanism.basis.relation
+    claim = (epsilon, delta, status, adversary(account), relation)
+    return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
+
+
+def of_run(account: Account) -> Record:
+    """The same of a client that uploads in every round, by Rényi DP.
+
+    `upload_epsilon` is that of one upload with the least noise. Who sees less than the
+    claim's adversary learns no more.
+    """
+    row = planned_row(account)
+    status = row["status"] and row["status"]["rdp"]
+    epsilon = status and row["epsilon_spent"]["rdp"]
+    claim = (epsilon, row["target_delta"], status, row["adversary"], row["relation"])
+    single = {"upload_epsilon": float(np.max(account.mechanism.most_epsilon))}
+    return dict(zip(NOTHING, claim, strict=True)) | single
 
 
 def by_adversary(account: Account) -> dict[str, float]:
@@ -347,7 +361,7 @@ def _claim(
         certain = account.certain_chance(spent, account.other_costs)
     if at < certain and account.proved and math.isfinite(epsilon):
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
-    proved = _is_proved(account, method, epsilon, at, account.largest_claim, certain)
+    proved = _is_proved(account, method, epsilon, at, certain)
     relation, name = account.mechanism.basis.relation, adversary(account, view)
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 

@@ -168,7 +168,9 @@ def _normal_masses(x: np.ndarray) -> np.ndarray:
     return np.where(x[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
 
 
-Composed = Sequence[Gaussians | Responses]
+Part = Gaussians | Responses
+Composed = Sequence[Part]
+Bounded = list[tuple[Part, Ends]]  # each with the losses of it that count
 
 
 def epsilon_of(parts: Composed, delta: float) -> float:
@@ -204,8 +206,8 @@ def _epsilon(parts: Composed, delta: float, record_added: bool, floor: float) ->
     number = sum(part.number for part in parts)
     epsilon, steepness, interval = math.inf, 0.0, math.inf
     for _ in range(_REFINEMENTS):
-        ends = [part.ends(delta, epsilon, record_added) for part in parts]
-        tilt = _tilt(parts, ends, delta, epsilon, record_added)
+        bounded = [(part, part.ends(delta, epsilon, record_added)) for part in parts]
+        tilt = _tilt(bounded, delta, epsilon, record_added)
         if math.isinf(epsilon):
             epsilon, steepness = tilt.epsilon, tilt.theta
             if epsilon <= floor:
@@ -214,8 +216,8 @@ def _epsilon(parts: Composed, delta: float, record_added: bool, floor: float) ->
         # (1 − d ln δ/dε)/2 to ε.
         target = math.sqrt(12 * _ERROR * epsilon / (number * (1 + steepness)))
         spans = [tilt.high - tilt.low]
-        for part, pair in zip(parts, ends, strict=True):
-            loss, _ = part.quadrature(*pair)
+        for part, ends in bounded:
+            loss, _ = part.quadrature(*ends)
             spans.append(float(loss[-1] - loss[0]))
         coarsest = max(spans) / _MOST_POINTS
         if math.isfinite(interval) and coarsest > 16 * target:  # rare large losses
@@ -223,7 +225,7 @@ def _epsilon(parts: Composed, delta: float, record_added: bool, floor: float) ->
         before, interval = interval, max(target, coarsest)
         if interval > before / 1.5:
             break
-        refined = _epsilon_on_grid(parts, ends, tilt, interval, delta, record_added)
+        refined = _epsilon_on_grid(bounded, tilt, interval, delta, record_added)
         if refined[0] <= floor:
             return floor
         if refined[0] < epsilon:
@@ -243,20 +245,18 @@ class _Tilt(NamedTuple):
     high: float
 
 
-def _tilt(
-    parts: Composed, ends: list[Ends], delta: float, epsilon: float, record_added: bool
-) -> _Tilt:
+def _tilt(bounded: Bounded, delta: float, epsilon: float, record_added: bool) -> _Tilt:
     """The tilt whose sum has the mean ε; at an ε of ∞, the one of the least bound.
 
     δ(ε) ≤ E[e^(θL)]·e^(−θε)·θ^θ/(1 + θ)^(1+θ) for each θ > 0 (Canonne, Kamath and
     Steinke 2020, Proposition 12), `low` and `high` by Chernoff.
     """
     losses = []
-    for part, pair in zip(parts, ends, strict=True):
-        loss, log_mass = part.quadrature(*pair)
+    for part, ends in bounded:
+        loss, log_mass = part.quadrature(*ends)
         signed = (-loss, log_mass) if record_added else (loss, log_mass + loss)
         losses.append((*signed, part.number))
-    log_delta = math.log(delta) + math.log1p(-_CUT * len(parts))
+    log_delta = math.log(delta) + math.log1p(-_CUT * len(bounded))
 
     def excess(log_theta: float) -> float:  # it grows
         theta = math.exp(log_theta)
@@ -290,7 +290,7 @@ def _tilt(
 
 
 def _discretized(
-    part: Gaussians | Responses, interval: float, ends: Ends, record_added: bool
+    part: Part, interval: float, ends: Ends, record_added: bool
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """One loss on a grid: (multiples of the interval, their masses, the mass of ∞)."""
     places, first, second = part.grid(interval, *ends)
@@ -307,20 +307,16 @@ def _discretized(
 
 
 def _epsilon_on_grid(
-    parts: Composed,
-    ends: list[Ends],
-    tilt: _Tilt,
-    interval: float,
-    delta: float,
-    record_added: bool,
+    bounded: Bounded, tilt: _Tilt, interval: float, delta: float, record_added: bool
 ) -> tuple[float, float]:
     """(ε, −d ln δ/dε) of the losses on a grid."""
     theta, first = tilt.theta, math.floor(tilt.low / interval)
     size = math.ceil(tilt.high / interval) - first + 1
     size = fft.next_fast_len(size, real=True)
     transform, log_moment, lost = np.ones(size // 2 + 1, complex), 0.0, 0.0
-    for part, pair in zip(parts, ends, strict=True):
-        places, masses, infinite = _discretized(part, interval, pair, record_added)
+    number = 0
+    for part, ends in bounded:
+        places, masses, infinite = _discretized(part, interval, ends, record_added)
         with np.errstate(divide="ignore"):
             log_tilted = np.log(masses) + theta * interval * places
         log_total = special.logsumexp(log_tilted)
@@ -328,7 +324,7 @@ def _epsilon_on_grid(
         transform *= fft.rfft(tilted) ** part.number
         log_moment += part.number * log_total
         lost += part.number * infinite
-    number = sum(part.number for part in parts)
+        number += part.number
     # Of a transform to a power of n, n·1e-16 of it is rounded, in phase and in length.
     rounding = 4 * _EPS * (number + math.log2(size)) * float(np.abs(transform).mean())
     places = np.arange(first, first + size)

@@ -29,15 +29,14 @@ from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
 from fedsvp_jax.core.tree import cell_of, stack, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, correlated_noise
 from fedsvp_jax.mechanisms.release import spends_release_budget
-from fedsvp_jax.round import client_work, cohort, private_query_work
+from fedsvp_jax.round import client_work, cohort
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
 _NO_COST = np.zeros((), np.int32)
 _UNLIMITED = Allowance(_NO_COST[None], _NO_COST, _NO_COST)
 
 
-@dataclasses.dataclass(frozen=True)
-class AuditGame:
+class AuditGame(NamedTuple):
     """Two worlds that differ in one client, and what the adversary sees of it.
 
     Attributes:
@@ -233,7 +232,7 @@ def _transcript(
             mean, std = noised - own_send(nothing)[0], info.noise_std
             if settings.private_from:
                 is_queried = round_num >= settings.private_from
-                (noised,), info = private_query_work.only_if(is_queried, [noised], info)
+                (noised,), info = client_work.only_if(is_queried, [noised], info)
             return noised, mean, std, after, info
 
         both = jax.vmap(release)(updates, ratios, carry.states)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.models.layers import Conv, Dense
+from fedsvp_jax.models.layers import Conv, Dense, bias_of
 
 LATENT_SIZE = 100
 _STEP = 4  # the image is upsampled twice
@@ -93,7 +93,7 @@ class _Biased(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        bias = bias_of(self, self.features)
         x = Conv(self.features, self.side, self.stride)(x)
         return x + bias[None, None, None]
 

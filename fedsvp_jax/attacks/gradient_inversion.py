@@ -83,7 +83,7 @@ def disagreement(match: Match, gradient: Params, seen: Params) -> Array:
     """
     dot = optax.tree.vdot
     if match == "l2":
-        gap = jax.tree.map(jnp.subtract, gradient, seen)
+        gap = optax.tree.sub(gradient, seen)
         return dot(gap, gap) / jnp.maximum(dot(seen, seen), 1e-30)
     lengths = jnp.sqrt(dot(gradient, gradient) * dot(seen, seen))
     return 1.0 - dot(gradient, seen) / jnp.maximum(lengths, 1e-30)

@@ -110,8 +110,8 @@ def make_examiner(judge: Judge, real: Array, label: int, num_images: int) -> Exa
 
     def score(images: Array) -> Scores:
         features, labels = judge(images)
-        rows, real_rows = (np.reshape(x, (len(x), -1)) for x in (images, real))
-        nearest = cdist(rows, real_rows).min(axis=1) / np.sqrt(rows.shape[1])
+        rows = _flat(images)
+        nearest = cdist(rows, _flat(real)).min(axis=1) / np.sqrt(rows.shape[1])
         return Scores(
             recognised=float(np.mean(labels == label)),
             frechet_distance=frechet_distance(real_features, features),

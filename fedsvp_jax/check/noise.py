@@ -138,6 +138,12 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
     return composed_epsilon("pld", 0, delta, steps=SampledSteps(z, noise.rate, number))
 
 
+def _uploads(noise: Noise, rounds: int | None) -> int:
+    """Those of so many rounds; 1 where they are not known."""
+    counts = Component(noise.source, {"rounds": 1 if rounds is None else rounds})
+    return counts.count("rounds")
+
+
 def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     """An upload's ε, and the run's where its rounds are known, by relation.
 
@@ -151,9 +157,7 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
     """
     scopes = {"an upload": 1}
     if rounds is not None:
-        scopes[f"{rounds} rounds"] = Component(noise.source, {"rounds": rounds}).count(
-            "rounds"
-        )
+        scopes[f"{rounds} rounds"] = _uploads(noise, rounds)
     method = "exact" if noise.rate == 1 else "pld"
     if noise.pure is not None:
         method, delta = "basic", 0.0
@@ -255,11 +259,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
             f"{noise.source}: the ε of a run needs its number of rounds; give --rounds "
             "(in Python rounds=)"
         )
-    uploads = (
-        1
-        if rounds is None
-        else Component(noise.source, {"rounds": rounds}).count("rounds")
-    )
+    uploads = _uploads(noise, rounds)
     if stated.per == "upload":
         uploads = 1
     spent = epsilon(noise, noise.relation, stated.delta, uploads)

@@ -21,8 +21,8 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import checks, federated_data
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.round.private_query_work import query_gradient
+from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.round.client_work import query_gradient
 from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
 

@@ -14,7 +14,6 @@ The bits therefore depend on `chunk_size` alone and never on the number of devic
 
 import dataclasses
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -22,7 +21,8 @@ import jax
 import jax.extend.core
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, iota
+from fedsvp_jax.core.tree import cell_of, where
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -156,46 +156,42 @@ def map_lanes(
     per_turn = chunk_size * devices.count
     most_turns = -(-num_lanes // per_turn)
 
-    def counted(parts: S, lane: Array) -> S:
-        used = lane < num_used
-        return jax.tree.map(lambda leaf: jnp.where(used, leaf, 0), parts)
-
     def run_lane(lane: Array) -> tuple[S, R]:
         part, row = function(jnp.minimum(lane, num_lanes - 1))
-        return part if known_trips else counted(part, lane), row
+        return part if known_trips else where(lane < num_used, part), row
 
     # Inlined, so the program stays the same; the turn reuses the shapes' trace.
     @functools.partial(jax.jit, inline=True)
     def run(chunk: Array) -> tuple[S, R]:
         if chunk_size == 1:
-            return jax.tree.map(lambda leaf: leaf[None], run_lane(chunk[0]))
+            return cell_of(run_lane(chunk[0]), None)
         if known_trips:
             return stacked(run_lane, chunk)
         return jax.vmap(run_lane, axis_name=LANE)(chunk)
 
-    shapes = jax.eval_shape(run, jnp.arange(chunk_size, dtype=jnp.int32))
+    shapes = jax.eval_shape(run, iota(chunk_size))
 
     def turn(index: Array, carry: tuple[S, R]) -> tuple[S, R]:
         total, rows = carry
         first = index * per_turn + devices.index * chunk_size
         # Results of a branch are materialised. Otherwise, on a single device, a product
         # in them was fused with the sum below.
-        chunk = first + jnp.arange(chunk_size, dtype=jnp.int32)
+        chunk = first + iota(chunk_size)
         if known_trips:
             results = jax.lax.optimization_barrier(run(chunk))
         else:
             results = jax.lax.cond(
                 first < num_used,
                 lambda: run(chunk),
-                lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
+                lambda: jax.tree.map(jnp.zeros_like, shapes),
             )
         if devices.count > 1:
             results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
         parts, new_rows = results
         if known_trips:  # a TPU adds up faster where it also selects
             for i in range(per_turn):
-                part = jax.tree.map(operator.itemgetter(i), parts)
-                part = counted(part, index * per_turn + i)
+                part = cell_of(parts, i)
+                part = where(index * per_turn + i < num_used, part)
                 total = jax.tree.map(jnp.add, total, part)
         else:
             total = ordered_sum(parts, total)
@@ -217,7 +213,7 @@ def map_lanes(
         num_turns = jnp.clip(-(-num_used // per_turn), 0, most_turns)
     with jax.named_scope("turns"):
         total, rows = jax.lax.fori_loop(0, num_turns, turn, (total, rows))
-    return total, jax.tree.map(lambda leaf: leaf[:num_lanes], rows)
+    return total, cell_of(rows, slice(num_lanes))
 
 
 def lane_order(sizes: Array, *, chunk_size: int) -> Array:
@@ -228,5 +224,5 @@ def lane_order(sizes: Array, *, chunk_size: int) -> Array:
     one chunk for all lanes, the order does not matter and is left as it is.
     """
     if chunk_size == 1 or chunk_size >= sizes.shape[0]:
-        return jnp.arange(sizes.shape[0], dtype=jnp.int32)
+        return iota(sizes.shape[0])
     return jnp.argsort(-sizes, stable=True).astype(jnp.int32)

@@ -6,7 +6,6 @@ A target is a value. `current_target` is the device that this process computes o
 TPU compiler's cycles, and the kernels that a GPU is told to start.
 """
 
-import dataclasses
 import os
 from typing import Literal, NamedTuple
 
@@ -41,8 +40,7 @@ class Parallelism(NamedTuple):
     cells: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A device that programs are made for.
 
     Attributes:

@@ -17,7 +17,7 @@ from fedsvp_jax.models import adapters
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round.private_query import QueryParts, chosen
 
-from .client_data import FederatedData
+from .federated_data import FederatedData
 
 
 def check_loss(
@@ -99,8 +99,7 @@ def check_mechanism(
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
     check_noise(mechanism, settings, config.mechanism)
-    if mechanism.grid is not None:
-        check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
+    check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
     basis, has_targets = mechanism.basis, data.examples.targets is not None
     trained = adapters.in_dtype(model, config.compute_dtype)
     check_unit(config, mechanism, data)
@@ -161,11 +160,12 @@ def check_grid_of(
     query_parts: QueryParts,
 ) -> None:
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
+    if mechanism.grid is None:
+        return
     params, _ = model.shapes(data.example)
     size = num_parameters(jax.eval_shape(lambda p: chosen(p, query_parts), params))
     largest = data.max_num_examples
     infos = extreme_uploads(mechanism, num_rounds, largest)
-    assert mechanism.grid is not None
     for info in infos.values():
         std = float(info.noise_std)
         grid.check_grid(mechanism.grid, std=std, num_examples=largest, size=size)

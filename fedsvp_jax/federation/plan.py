@@ -32,7 +32,6 @@ from fedsvp_jax.round import (
     client_work,
     local_training,
     private_query,
-    private_query_work,
 )
 from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
@@ -42,7 +41,7 @@ from fedsvp_jax.shapley.coalitions import (
     planned_coalitions,
 )
 
-from .client_data import FederatedData
+from .federated_data import FederatedData
 from .run_digest import KEYED, OWN_CODE, PAIRED, VALUES
 
 
@@ -291,8 +290,7 @@ def make_plan(
     )
     alike = least == most and fewest >= recipe.batch_size and not query_parts
     if known_steps or (target.known_trips and alike):
-        recipe = dataclasses.replace(
-            recipe,
+        recipe = recipe._replace(
             most_steps=most,
             full_batches=alike,
             first_apart=target.first_apart(parallelism),
@@ -301,7 +299,7 @@ def make_plan(
     if mechanism_config.uploads_gradient:
         work = client_work.GRADIENT
     if query_parts:
-        work = private_query_work.PRIVATE_QUERY
+        work = client_work.PRIVATE_QUERY
     if aggregator is None:
         on_grid = mechanism.grid is not None and mechanism.basis.central
         aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM

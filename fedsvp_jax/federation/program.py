@@ -18,7 +18,7 @@ from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
-from . import budget, checks, client_data, cohort_stream, federated_data, loading
+from . import budget, checks, cohort_stream, federated_data, loading
 from . import plan as plans
 from .run_digest import run_digest
 
@@ -45,7 +45,7 @@ class Program:
 
     configs: tuple[ResolvedConfig, ...]
     model: Model
-    data: client_data.FederatedData
+    data: federated_data.FederatedData
     plan: RoundPlan
     cells: Cell
     accounts: tuple[Account, ...]

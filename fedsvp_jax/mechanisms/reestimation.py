@@ -7,8 +7,8 @@ import dataclasses
 from typing import Any
 
 import flax.struct
-import jax
 import jax.numpy as jnp
+import optax
 
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Number, Params
@@ -118,7 +118,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
     ) -> tuple[Params, MechanismState]:
         uploads = base.num_uploads(valid)
         variances = jnp.where(valid, jnp.square(infos.noise_std), 0.0)
-        step = jax.tree.map(jnp.subtract, params_after, params_before)
+        step = optax.tree.sub(params_after, params_before)
         norm = denoised_norm(step, jnp.sqrt(jnp.sum(variances)) / uploads)
         return params_after, dataclasses.replace(state, shared={"global_norm": norm})
 

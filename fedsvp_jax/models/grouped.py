@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
 
-from .products import border, bordered, with_gradients
+from .products import border, bordered, make_product, with_gradients
 
 _LEAST_CHANNELS = 4
 
@@ -112,14 +112,13 @@ def _windows(x: Array, kernel: Array, stride: int) -> Array:
     return gathered.reshape(*gathered.shape[:3], -1)
 
 
-def _product_gradients(
-    rows: Array, matrix: Array, gradient: Array
-) -> tuple[Array, Array]:
-    of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
+def _weight_gradient(rows: Array, gradient: Array) -> Array:
+    """`products.weight_gradient` as a sum over the images.
+
+    A client's one product of all pixels would leave most of a GPU idle.
+    """
     images = (x.reshape(len(x), -1, x.shape[-1]) for x in (rows, gradient))
-    return of_rows, jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
+    return jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 
-# `products.product`, whose gradient by the matrix is a sum over the images: a client's
-# one product of all pixels would leave most of a GPU idle.
-_product = with_gradients(partial(jnp.tensordot, axes=1), _product_gradients)
+_product = make_product(_weight_gradient)

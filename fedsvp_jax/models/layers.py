@@ -24,6 +24,11 @@ _HE_UNIFORM_OUT_IN = nn.initializers.variance_scaling(
 )
 
 
+def bias_of(module: nn.Module, features: int) -> Array:
+    """(features,) float32: the module's parameter "bias", 0 at first."""
+    return module.param("bias", nn.initializers.zeros, (features,), jnp.float32)
+
+
 class Dense(nn.Module):
     """y = x W^T + b for x (batch, in), with the kernel W stored as (out, in)."""
 
@@ -36,8 +41,7 @@ class Dense(nn.Module):
             "kernel", _HE_UNIFORM_OUT_IN, (self.features, x.shape[-1]), jnp.float32
         )
         y = matmul(x, kernel, kernels=self.kernels)
-        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        return y + bias[None]
+        return y + bias_of(self, self.features)[None]
 
 
 class Conv(nn.Module):
@@ -71,7 +75,7 @@ class ConvReluPool(nn.Module):
     def __call__(self, x: Array) -> Array:
         convolved = Conv(self.features, self.side, kernels=self.kernels)(x)
         pooled = max_pool_2x2(convolved, kernels=self.kernels)
-        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        bias = bias_of(self, self.features)
         return nn.relu(pooled + bias[None, None, None])
 
 
@@ -90,7 +94,7 @@ class GroupNorm(nn.Module):
     def __call__(self, x: Array) -> Array:
         batch, height, width, channels = x.shape
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
-        bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
+        bias = bias_of(self, channels)
         size = channels // _GROUPS
         dtype, x = x.dtype, x.astype(jnp.float32)
         pixels = x.reshape(batch, height * width, channels)

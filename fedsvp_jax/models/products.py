@@ -46,17 +46,6 @@ def with_gradients(
     return custom
 
 
-def _product_gradients(
-    rows: Array, matrix: Array, gradient: Array
-) -> tuple[Array, Array]:
-    of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
-    return of_rows, weight_gradient(rows, gradient)
-
-
-# (batch, height, width, k) @ (k, out)
-product = with_gradients(partial(jnp.tensordot, axes=1), _product_gradients)
-
-
 def weight_gradient(rows: Array, gradient: Array) -> Array:
     """(..., k), (..., out) -> (k, out), summed over all pixels of all images.
 
@@ -65,6 +54,26 @@ def weight_gradient(rows: Array, gradient: Array) -> Array:
     """
     matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
     return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
+
+
+def make_product(
+    gradient_by_matrix: Callable[[Array, Array], Array],
+) -> Callable[..., Array]:
+    """(batch, height, width, k) @ (k, out), whose gradient by the matrix is given.
+
+    Args:
+      gradient_by_matrix: of the rows and the gradient by the result.
+    """
+    return with_gradients(
+        partial(jnp.tensordot, axes=1),
+        lambda rows, matrix, gradient: (
+            jnp.tensordot(gradient, matrix.T, axes=1),
+            gradient_by_matrix(rows, gradient),
+        ),
+    )
+
+
+product = make_product(weight_gradient)
 
 
 def _matmul_gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:

@@ -79,20 +79,21 @@ def client_values(
     """
     counts, examples = uploads.sizes, uploads.data.validation
     assert examples is not None
-    stacked = tuple(uploads.stacked)
     start = uploads.state.weights
     key = prng.stream_key(uploads.key, prng.Stream.CLIENT_VALUES)
     present = counts > 0
 
-    def mean(leaf: Array, weights: Array) -> Array:
-        shape = (-1, *(1,) * (leaf.ndim - 1))
-        masked = jnp.where(present.reshape(shape), leaf, 0)
-        exactly = jax.lax.Precision.HIGHEST
-        return jnp.tensordot(weights.astype(leaf.dtype), masked, 1, precision=exactly)
-
     def model_of(coalition: Array, _: Group) -> Weights:
         weights = aggregation.client_weights(counts, coalition, uniform=False)
-        update, stats = jax.tree.map(lambda leaf: mean(leaf, weights), stacked)
+
+        def mean(leaf: Array) -> Array:
+            shape = (-1, *(1,) * (leaf.ndim - 1))
+            masked = jnp.where(present.reshape(shape), leaf, 0)
+            exactly = jax.lax.Precision.HIGHEST
+            of_leaf = weights.astype(leaf.dtype)
+            return jnp.tensordot(of_leaf, masked, 1, precision=exactly)
+
+        update, stats = jax.tree.map(mean, tuple(uploads.stacked))
         anyone = jnp.any(coalition & present)
         params = optax.apply_updates(start.params, uploads.step(update))
         return where(anyone, Weights(params, stats), start)

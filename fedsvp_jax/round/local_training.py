@@ -5,7 +5,6 @@ lane are named by a boolean mask, moved to the front of a random order, and the
 trip count is what that lane's own examples need. A coalition costs its own data.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -45,8 +44,7 @@ _BLOCK = 32  # examples whose gradients one product adds up
 Gradient = Literal["mean", "clipped_mean", "per_example"]
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingRecipe:
+class TrainingRecipe(NamedTuple):
     """The settings that are fixed when the step is compiled."""
 
     batch_size: int

@@ -5,8 +5,6 @@ coalitions of attributes, take its accuracy on the client's validation set as ut
 and read the contribution ratio R off the Shapley values (`estimators`).
 """
 
-import dataclasses
-
 import jax.numpy as jnp
 
 from fedsvp_jax import shapley
@@ -36,9 +34,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
     model, examples, split, at = task.model, task.examples, task.split, task.at
     plan = task.plan.estimation
     if recipe.gradient == "per_example":
-        recipe = dataclasses.replace(
-            recipe, gradient="clipped_mean", places=None, local_steps=None
-        )
+        recipe = recipe._replace(gradient="clipped_mean", places=None, local_steps=None)
     key, pairs_key = at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.COALITIONS)
     validation = evaluation.Validation(
         model,
@@ -57,8 +53,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
     def train(coalition: Array, group: Group) -> Weights:
         return local_training.local_update(
             model,
-            dataclasses.replace(
-                recipe,
+            recipe._replace(
                 most_steps=group.most_steps,
                 full_batches=False,
                 batch_size=group.batch_size,

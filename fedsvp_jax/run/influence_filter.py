@@ -91,7 +91,7 @@ def _warm_up(
     count = len(examples.labels)
     return local_update(
         model,
-        dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
+        recipe._replace(batch_size=min(recipe.batch_size, count)),
         TrainingRates(learning_rate, l2_norm_clip=1.0),
         start,
         Rows(examples, iota(count), jnp.ones(count, bool)),

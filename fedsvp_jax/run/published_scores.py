@@ -126,7 +126,8 @@ def interval(count: int, rows: int, epsilon: float) -> tuple[float, float]:
     from scipy import stats
 
     wide = math.ceil(math.log(4 / (_RISK * (1 + math.exp(-epsilon)))) / epsilon) - 1
-    low, high = np.clip([count - wide, count + wide], 0, rows)
-    lower = stats.beta.ppf(_RISK / 4, low, rows - low + 1) if low else 0.0
-    upper = stats.beta.ppf(1 - _RISK / 4, high + 1, rows - high) if high < rows else 1.0
-    return float(lower), float(upper)
+    low, high = (
+        stats.binomtest(min(max(end, 0), rows), rows).proportion_ci(1 - _RISK / 2)
+        for end in (count - wide, count + wide)
+    )
+    return float(low.low), float(high.high)

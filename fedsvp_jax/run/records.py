@@ -57,7 +57,6 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> Record:
     return row
 
 
-_NOISE = ("noise_multiplier", "noise_std", "step_noise_std", "noise_l2", "sensitivity")
 _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_margin")
 
 
@@ -80,16 +79,15 @@ def client_rows(
     rows = []
     for place, client_id in enumerate(clients.client_id):
         client = cell_of(clients, place)
+        noise = vars(client.noise) | {"epsilon": np.float32(epsilons[place])}
+        del noise["clipped"]  # num_clipped_updates in metrics.jsonl counts these
         row = {
             "round": round_num,
             "client": client_id,
             "num_examples": client.num_examples,
             "weight": client.weight,
             "update_l2": client.update_l2,
-            **{name: getattr(client.noise, name) for name in _NOISE},
-            "epsilon": np.float32(epsilons[place]),
-            "delta": client.noise.delta,
-            "risk_tolerance": client.noise.risk_tolerance,
+            **noise,
         }
         estimated = {}
         if client.estimation is not None:

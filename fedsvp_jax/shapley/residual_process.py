@@ -55,15 +55,6 @@ class Design(NamedTuple):
     inverse: np.ndarray  # (..., m, m): of K_XX + E
 
 
-class Prior(NamedTuple):
-    """The process given what the blend knows, of mean variance 1 elsewhere."""
-
-    rows: np.ndarray  # (c, n) bool: coalitions that a design may take
-    kernel: np.ndarray  # (c, c) K among them
-    values: np.ndarray  # (n, c) A K
-    spread: np.ndarray  # (n,) diag A K A'
-
-
 def _candidates(number: int) -> np.ndarray:
     """(c, n) bool: all coalitions, or those that lack one and 256 random ones."""
     if number <= shapley.MAX_EXACT:
@@ -75,8 +66,8 @@ def _candidates(number: int) -> np.ndarray:
     return np.concatenate([~np.eye(number, dtype=bool), some, halves])
 
 
-def _prior(number: int) -> Prior:
-    """The process of n attributes; n >= 3.
+def _prior(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The process given what the blend knows, of mean variance 1 elsewhere.
 
     Let r = exp(-1/(l n)). Where every other attribute joins with the chance q, and q is
     uniform, Shapley values are mean gains, so for T with t other attributes
@@ -84,8 +75,14 @@ def _prior(number: int) -> Prior:
         (A K)_a,T = +-(1 - r) int (q + (1 - q) r)^t (q r + 1 - q)^(n - 1 - t) dq
 
     with + where a is in T; and diag A K A' = 2 (1 - r) times the same mean over T.
+
+    Args:
+      rows: (c, n) bool, n >= 3: coalitions that a design may take.
+
+    Returns:
+      (c, c) K among them, (n, c) A K, and (n,) diag A K A'.
     """
-    rows = _candidates(number)
+    number = rows.shape[1]
     near = np.exp(-1 / (LENGTH * number))
     anchors = np.concatenate(
         [np.zeros((1, number)), np.eye(number), np.ones((1, number))]
@@ -126,13 +123,14 @@ def _prior(number: int) -> Prior:
     exact = (rows.sum(1) <= 1) | (rows.sum(1) == number)
     covariance[exact], covariance[:, exact], change[:, exact] = 0, 0, 0
     remaining = spread - np.einsum("ak,kl,al->a", anchor_values, inner, anchor_values)
-    return Prior(rows, covariance / scale, change / scale, remaining / scale)
+    return covariance / scale, change / scale, remaining / scale
 
 
 def _of_number(number: int, trainings: int) -> Design:
     """`Design` without padding; n >= 3."""
-    prior = _prior(number)
-    kernel, values, spread = prior.kernel.copy(), prior.values.copy(), prior.spread
+    rows = _candidates(number)
+    prior_kernel, prior_values, spread = _prior(rows)
+    kernel, values = prior_kernel.copy(), prior_values.copy()
     chosen = list[int]()
     for _ in range(min(trainings, 2**number - number - 2)):
         gain = np.square(values).sum(0) / (kernel.diagonal() + NUGGET)
@@ -144,11 +142,11 @@ def _of_number(number: int, trainings: int) -> Design:
         kernel -= np.outer(column, column) / (column[best] + NUGGET)
         values -= np.outer(effect, column) / (column[best] + NUGGET)
         spread = spread - effect**2 / (column[best] + NUGGET)
-    inner = prior.kernel[np.ix_(chosen, chosen)] + NUGGET * np.eye(len(chosen))
+    inner = prior_kernel[np.ix_(chosen, chosen)] + NUGGET * np.eye(len(chosen))
     inverse = np.linalg.inv(inner)
     return Design(
-        prior.rows[chosen],
-        prior.values[:, chosen] @ inverse,
+        rows[chosen],
+        prior_values[:, chosen] @ inverse,
         np.sqrt(np.maximum(spread, 0)),
         inverse,
     )

@@ -57,7 +57,7 @@ def test_the_score_of_equal_noise_is_the_gaussians_likelihood_ratio():
     np.testing.assert_allclose(scores.infos.noise_std, 0.5)
     assert scores.uploaded.all()
     # With two of four parts of the noise: half of the variance.
-    assert_gaussian(played(dataclasses.replace(PRESENCE, others=(1.0,)), 6), 2.0, 4.0)
+    assert_gaussian(played(PRESENCE._replace(others=(1.0,)), 6), 2.0, 4.0)
 
 
 def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z(
@@ -86,7 +86,7 @@ def test_another_upload_with_noise_of_its_own_does_not_help():
 
 def test_after_the_last_upload_that_is_allowed_nothing_more_is_learned():
     twice = Allowance(np.ones(4, np.int32), np.int32(2), np.int32(0))
-    game = dataclasses.replace(PRESENCE, allowance=twice)
+    game = PRESENCE._replace(allowance=twice)
     told = dataclasses.replace(SETTINGS, num_rounds=4)
     scores = played(game, 9, told=told, games=500)
     assert scores.uploaded.tolist() == [True, True, False, False]
@@ -122,7 +122,7 @@ def test_a_noise_scale_that_follows_r_is_found():
     for release in ("raw", "worst_case"):
         config = dataclasses.replace(settings, contribution_release=release)
         if release == "worst_case":
-            game = dataclasses.replace(game, ratios=(1.0, 1.0))
+            game = game._replace(ratios=(1.0, 1.0))
         scores = played(game, 2, "fedsva", config, games=300)
         bounds[release] = gaussian_bound(
             scores.inside[0], scores.outside[0], delta=DELTA, significance=0.05

@@ -27,8 +27,7 @@ from fedsvp_jax.deploy import (
     own_data,
 )
 from fedsvp_jax.federation import plan
-from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.federated_data import federate
+from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
 

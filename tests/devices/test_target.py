@@ -140,7 +140,7 @@ def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
     program = small_trainer(small(**FEDAVG), target=named_target("cuda")).program
     recipe = program.plan.recipe
     assert recipe.first_apart and recipe.full_batches
-    recipe = dataclasses.replace(recipe, first_apart=False, full_batches=False)
+    recipe = recipe._replace(first_apart=False, full_batches=False)
     plain = dataclasses.replace(
         program, plan=dataclasses.replace(program.plan, recipe=recipe)
     )

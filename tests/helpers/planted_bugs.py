@@ -28,7 +28,7 @@ from fedsvp_jax.mechanisms import (
     noise,
     release,
 )
-from fedsvp_jax.round import cohort, local_training, private_query, private_query_work
+from fedsvp_jax.round import client_work, cohort, local_training, private_query
 
 _Function = Callable[..., Any]
 
@@ -207,7 +207,7 @@ BUGS = {
         "dp_fedavg-update_clip-bands",
     ),
     "a private query is answered before the round from which it is counted": Bug(
-        private_query_work,
+        client_work,
         "only_if",
         _answered,
         "gaussian-attribute_records-private_record_asked_later",

@@ -103,7 +103,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
         silent = {"gradient": "clipped_mean", "batch_size": sizes[mask]}
         alone = local_training.local_update(
             made.model,
-            dataclasses.replace(plan.recipe, **silent),
+            plan.recipe._replace(**silent),
             cell.rates,
             start,
             Rows(examples, held.train, jnp.asarray(member)),

@@ -9,8 +9,7 @@ from published import make
 from small_runs import digits, small
 
 from experiments import messages, printed
-from experiments.attack import upload_claims
-from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation, claims, composed_epsilon
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.federation import build
 
@@ -21,7 +20,7 @@ def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, 
     mechanism = make(name, **changes)
     who = Participation(nominal=STATS_LEAVE if keeps_stats else "")
     account, most = Account.of(mechanism, who), mechanism.most_epsilon
-    return upload_claims.claim_of_upload(account, most, mechanism.most_delta)
+    return claims.of_upload(account, most, mechanism.most_delta)
 
 
 def claim_text(row: dict[str, Any]) -> str:
@@ -39,7 +38,7 @@ def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
     assert statistics["status"] == "nominal"
     average = claim_text(claim("dp_fedavg"))
     assert "at δ = 0.02 (proved; against: outside observer" in average
-    assert claim("none") == upload_claims.NOTHING
+    assert claim("none") == claims.NOTHING
     assert claim_text(claim("none")) == "–"
 
 
@@ -54,14 +53,14 @@ def test_the_claim_of_a_run_is_that_of_an_upload_in_every_round() -> None:
     settings = {"num_rounds": 3, "clipping": "update_clip", "calibration": "analytic"}
     config = small(mechanism="nbafl", epsilon=0.5, delta=1e-5, **settings)
     (account,) = build([config], digits()).accounts
-    row = upload_claims.of_run(account)
+    row = claims.of_run(account)
     noise = float(account.mechanism.least_multiplier)
     exact = composed_epsilon("rdp", 3 / noise**2, 1e-5)
     assert (row["epsilon"], row["delta"]) == (pytest.approx(exact), 1e-5)
     assert (row["status"], row["adversary"]) == ("proved", "server")
     assert row["upload_epsilon"] == 0.5 < row["epsilon"] < 1.5
     (account,) = build([small(mechanism="none")], digits()).accounts
-    assert upload_claims.of_run(account).items() >= upload_claims.NOTHING.items()
+    assert claims.of_run(account).items() >= claims.NOTHING.items()
 
 
 def of_run(kept: dict[str, Any]) -> dict[str, Any]:
