@@ -29,6 +29,15 @@ def test_the_sheet_answers_what_a_board_asks(run_dir: Path) -> None:
     assert title and title[1].startswith("Predicting “ill” on t.csv: better than gue")
 
 
+def test_the_sheet_names_ids_that_repeat(run_dir: Path) -> None:
+    """The published page may not: whether ids repeat, the records decide."""
+    assert "repeat, as ids" not in scored(run_dir)
+    change(run_dir / "summary.json", repeating_ids=["<pid>", "mother"])
+    page = report.write_run_report(run_dir).read_text()
+    assert "Values of column &lt;pid&gt; repeat, as ids of persons do" in page
+    assert "of column mother repeat" in page
+
+
 def test_the_sheet_of_a_useless_or_nominal_model_says_no(run_dir: Path) -> None:
     worse = {"verdict": "not shown to be better than guessing"}
     sheet = scored(run_dir, proved=False, **worse)

@@ -259,7 +259,7 @@ def test_the_page_names_the_unit_and_nothing_that_the_records_decide(
     parts = page.templates().get_template("parts.html").make_module({"sections": []})
     claim = {"relation": "replace all rows of a person"}
     schema = {"person": "pid", "rows_per_person": 2}
-    text = parts.protected(claim, "person", schema, ())
+    text = parts.protected(claim, "person", schema)
     assert "with one value of column pid are one person's, of whom 2 at" in text
     assert "One row is assumed" not in text
 
