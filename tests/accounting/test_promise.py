@@ -31,7 +31,7 @@ from fedsvp_jax.mechanisms.base import free_before
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 RELEASES = ("raw", "worst_case", "laplace", "randomized_response")
 ROUNDS, CLIENTS = 24, 6
-TOTALS = {"basic": 1.0, "rdp": 0.6, "pld": 0.5}  # two to four uploads
+TOTALS = {"basic": 1.0, "rdp": 0.6, "pld": 0.6}  # two to four uploads
 SET_UP: dict[str, Any] = {"num_rounds": ROUNDS, "min_num_examples": 2000.0}
 SET_UP |= {"delta": 1e-3, "epsilon": 0.3, "release_epsilon": 0.05}
 OWN = {  # about ε = .3 per upload, as the others
