@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.clipping import root_sharers
+from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 
 from .noise import SECRET, Arrays, Randomness, add_secret_noise, released, whole_numbers
 from .policy import COST, Policy
@@ -67,7 +68,11 @@ def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
     policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
         state = charge(log.state, received, policy=policy, round_num=round_num)
-        log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
+        facts: Record = {"round": round_num, **policy.costliest(round_num)}
+        if round_num <= policy.config.num_rounds:
+            log.write("charge", state, facts)
+        else:
+            log.write("scores", state, facts | {"randomness": _named(site.randomness)})
 
 
 def end_round(
@@ -153,12 +158,27 @@ def answer(
 ) -> tuple[Arrays, Record]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
-    Until it ends, no other process answers for the site.
+    Until it ends, no other process answers for the site. Of the round after the last,
+    that of `policy.scores`, `train` counts the test rows.
     """
     received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
+        if round_num > site.policy.config.num_rounds:
+            return _scores(site, train, round_num)
         return end_round(site, received, train, round_num=round_num)
+
+
+def _scores(site: Site, count: Callable[[], Trained], round_num: int) -> Any:
+    """(a site's share of the scores, their cost), which its log has by now."""
+    release, randomness = site.policy.scores, site.randomness
+    assert release is not None
+    zeros = [np.zeros(release.shape, np.float32)]
+    (counts,) = result_of("the count", count, zeros, round_num, clipped=True).arrays
+    words = randomness.words or seeded_words(
+        *jax.random.key_data(randomness.key(round_num, Stream.SCORES)).tolist()
+    )
+    return [release.share(counts, words)], site.policy.costliest(round_num)
 
 
 @contextlib.contextmanager
@@ -213,7 +233,7 @@ def charge(
         model's shapes.
     """
     rounds = policy.config.num_rounds
-    if not 1 <= round_num <= rounds:
+    if not 1 <= round_num <= rounds + (policy.scores is not None):
         raise Refused(
             f"round {round_num} is not one of the {rounds} rounds, from 1, that this "
             "client agreed to"
@@ -224,11 +244,13 @@ def charge(
             f"{state.last_round}, and answers each round once (by end_round, where the "
             "training failed)"
         )
+    shapes = [list(array.shape) for array in received]
+    check_arrays("the received model", received, state.shapes or shapes)
+    if round_num > rounds:  # of test rows, of which no other round tells
+        return dataclasses.replace(state, last_round=round_num, before=None)
     spent = state.spent + int(policy.allowance.costs[round_num - 1])
     if spent > int(policy.allowance.budget):
         raise Refused(SPENT)
-    shapes = [list(array.shape) for array in received]
-    check_arrays("the received model", received, state.shapes or shapes)
     return dataclasses.replace(
         state.with_upload(policy, policy.costliest(round_num)),
         last_round=round_num,
@@ -341,7 +363,7 @@ def finish(
         "num_examples": state.num_examples,
         "released_ratio": ratio,
         **spent,
-        "randomness": "secret" if randomness.hides else "not private: seeded",
+        "randomness": _named(randomness),
         **grid,
     }
     return upload, state, dict(plain(record))
@@ -359,6 +381,10 @@ def check_arrays(name: str, arrays: Arrays, shapes: Sequence[Sequence[int]]) -> 
             )
         if not np.isfinite(array).all():
             raise Refused(f"array {place} of {name} holds NaN or infinity")
+
+
+def _named(randomness: Randomness) -> str:
+    return "secret" if randomness.hides else "not private: seeded"
 
 
 def _in_float32(arrays: Arrays) -> Arrays:

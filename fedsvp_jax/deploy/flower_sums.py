@@ -146,8 +146,11 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        spent, promise = record["epsilon_spent"]["rdp"], self.site.policy.says()
+        promise = self.site.policy.says()
         text = "round {} of {num_rounds} is charged: ε = {:.4g} of {total_epsilon}"
+        if round_num > promise["num_rounds"]:
+            text = "the count of test rows is charged: ε = {1:.4g} of {total_epsilon}"
+        spent = record.get("epsilon_spent", {"rdp": record["epsilon"]})["rdp"]
         _log.warning(text.format(round_num, spent, **promise))
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
@@ -204,6 +207,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
       last_round: the last that was begun, from 1; 0 before the first.
       num_sums: rounds that were opened.
       last_sum: the whole numbers that the clients of the last of them sent together.
+      scores: of `policy.scores`, once their sum is opened.
     """
 
     def __init__(
@@ -217,6 +221,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays: Arrays = initial
         self.last_sum: Arrays = []
+        self.scores: Record | None = None
         self.num_sums = self.last_round = 0
         self._policy, settings = policy, policy.training
         self._is_open = False  # a round was begun, and its sum is not here yet
@@ -266,10 +271,13 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             )
         self._is_open = True
         self.last_round += 1
-        text = (
-            "round %d of %d by the sites' logs (by Flower's, %d since its last start)"
-        )
-        _log.warning(text, self.last_round, self._policy.config.num_rounds, since_start)
+        text, rounds = "one count of all sites' test rows", self._policy.config.num_rounds
+        if self.last_round <= rounds:
+            text = (
+                f"round {self.last_round} of {rounds} by the sites' logs (by Flower's, "
+                f"{since_start} since its last start)"
+            )
+        _log.warning(text)
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
 
@@ -295,7 +303,12 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         return ndarrays_to_parameters(self.arrays), {}
 
     def _move(self, count: int, numbers: Arrays) -> None:
-        """Moves the model by the sum of so many clients, in the last round."""
+        """Moves the model by the sum of so many clients, in the last round; or scores
+        it, in the round after.
+        """
+        if self._policy.scores and self.last_round > self._policy.config.num_rounds:
+            self.scores = self._policy.scores.scores(*numbers, count)
+            return
         self.num_sums, self.last_sum = self.num_sums + 1, numbers
         unit = self._step / np.float32(count)
         average = [leaf.astype(np.float32) * unit for leaf in numbers]

@@ -19,12 +19,14 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_tables needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.core.files import Record, make_folder
+from fedsvp_jax.core.files import Record, make_folder, write_json
 
 from . import tables
 from .answer import Arrays, Trained
 from .flower_sums import SumMod, SumStrategy, SumWorkflow
 from .noise import SECRET, Randomness
+from .policy import Policy
+from .scores import sentence
 from .site import LATER, Site
 
 _log = logging.getLogger(__name__)
@@ -49,12 +51,17 @@ def client_app(
             "randomness": randomness(context),
         }
 
+        site = Site(log, data=LATER, **own)
+
         def train(received: Arrays, round_num: int) -> Trained:
-            client = tables.table_client(log, **own)
+            rows = tables.table_rows(site.policy)
+            client = tables.table_client(log, rows=rows, **own)
             client.site.read()  # the log that the mod opens counts these rows
+            if round_num > site.policy.config.num_rounds:
+                return client.count(received, rows)
             return client.train(received, round_num)
 
-        return SumMod(Site(log, data=LATER, **own), train)(message, context, None)
+        return SumMod(site, train)(message, context, None)
 
     return app
 
@@ -75,9 +82,13 @@ def main(grid: Grid, context: Context) -> None:
     first, rounds = tables.server_client(folder), folder / "rounds"
     make_folder(rounds)
     strategy = SumStrategy(first.policy, first.initial_arrays, rounds)
-    planned = min(int(settings["rounds"]), first.policy.config.num_rounds)
+    rounds_of_all = first.policy.config.num_rounds
+    planned = min(int(settings["rounds"]), rounds_of_all)
+    counts = first.policy.scores is not None and planned == rounds_of_all
+    if strategy.last_round == planned and not strategy.num_sums:
+        counts = False  # of a model that never trained
     workflow = SumWorkflow(first.policy, timeout=float(settings["round-timeout"]))
-    config = ServerConfig(num_rounds=planned - strategy.last_round)
+    config = ServerConfig(num_rounds=planned + counts - strategy.last_round)
     if config.num_rounds > 0:
         DefaultWorkflow(fit_workflow=workflow)(
             grid, LegacyContext(context, config, strategy)
@@ -90,4 +101,21 @@ def main(grid: Grid, context: Context) -> None:
     file = folder / "model.safetensors"
     dataclasses.replace(model, schema=schema).save(file)
     text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
-    _log.warning(text, strategy.last_round, planned, opened, file)
+    _log.warning(text, min(strategy.last_round, planned), planned, opened, file)
+    if counts:
+        _publish(folder / "scores.json", first.policy, strategy.scores)
+
+
+def _publish(file: pathlib.Path, policy: Policy, scores: Record | None) -> None:
+    """Writes what may be published of the test rows, and says it in a sentence."""
+    if scores is None:
+        text = "the count of test rows opened no sum; it is spent, and not asked again"
+        _log.warning(text)
+        return
+    assert policy.scores is not None
+    promise = policy.says()
+    claim = {name: promise[name] for name in ("adversary", "status", "assumptions")}
+    release = policy.scores
+    claim |= {name: getattr(release, name) for name in ("epsilon", "delta", "relation")}
+    write_json(file, scores | claim)
+    _log.warning(sentence(scores, policy.config.cohort_size))

@@ -1,6 +1,7 @@
 """The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
+import math
 from functools import cached_property
 from typing import Any
 
@@ -25,9 +26,13 @@ from fedsvp_jax.mechanisms import (
     noise_setting,
 )
 from fedsvp_jax.mechanisms.clipping import root_sharers
+from fedsvp_jax.mechanisms.grid import Grid, check_grid, grid_step
 from fedsvp_jax.mechanisms.noise_check import check_noise
 from fedsvp_jax.mechanisms.shared_noise import least_opened
 from fedsvp_jax.run.folder import identity
+from fedsvp_jax.run.published_scores import check_relation
+
+from .scores import ScoreRelease
 
 MODULUS = 2**32  # of secure sums
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
@@ -70,8 +75,56 @@ class Policy:
         """The cost of an upload of each round, and the most that may be spent."""
         return SpendingPlan(self.account).allowance
 
+    @cached_property
+    def scores(self) -> ScoreRelease | None:
+        """The release of test rows after the last round; None without publish_scores.
+
+        Raises:
+          ValueError: the rounds hide more than a row, or their sums are not secure; no
+            schema names the classes; the grid is too coarse.
+        """
+        if not self.training.publish_scores:
+            return None
+        verb, rows = check_relation(self.mechanism.basis.relation).groups()
+        schema, config = self.training.declared(), self.config
+        sampled = self.mechanism.subsampling is not None
+        if sampled or not self.summed or schema is None:
+            raise ValueError(
+                "publish_scores needs the secure sums of a federation over tables "
+                "(fedsvp site propose): leave it out"
+            )
+        plan = SpendingPlan(self.account)
+        multiplier = plan.sums(plan.most_uploads).precision ** -0.5
+        sensitivity = (config.rows_per_person or 1) * (
+            math.sqrt(2) if verb == "replace" else 1.0
+        )
+        std = multiplier * sensitivity / root_sharers(config)
+        # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
+        grid = Grid(config.noise_bits, 1, config.max_num_examples, lambda _: 1.0)
+        release = ScoreRelease(
+            classes=schema.classes,
+            multiplier=multiplier,
+            sensitivity=sensitivity,
+            share_std=std,
+            step=float(grid_step(grid, std)),
+            bits=grid.bits,
+            most_rows=int(grid.norm),
+            epsilon=plan.composed("rdp", plan.most_uploads),
+            delta=self.promise.target_delta,
+            relation=f"{verb} {rows} for the test "
+            + ("by any other" if verb == "replace" else "out of the counts"),
+        )
+        check_grid(grid, std=std, num_examples=1, size=math.prod(release.shape))
+        return release
+
     def costliest(self, round_num: int) -> dict[str, float]:
-        """z, ε and δ of the costliest upload that a round, from 1, may have."""
+        """z, ε and δ of the costliest upload that a round, from 1, may have.
+
+        The round after the last is that of the `scores`.
+        """
+        if self.scores and round_num > self.config.num_rounds:
+            release = self.scores.multiplier, self.scores.epsilon, self.scores.delta
+            return dict(zip(COST, release, strict=True))
         mechanism, rounds = self.mechanism, self.config.num_rounds
         limits = (
             mechanism.least_multiplier,
@@ -327,5 +380,5 @@ def make_policy(
             "deployed client sends nothing without any: a federation without privacy "
             "needs the engine alone"
         )
-    _ = policy.allowance  # refuses a promise that cannot be kept
+    _ = policy.allowance, policy.scores  # refuses a promise that cannot be kept
     return policy
