@@ -30,7 +30,7 @@ from fedsvp_jax.mechanisms.grid import Grid, check_grid, grid_step
 from fedsvp_jax.mechanisms.noise_check import check_noise
 from fedsvp_jax.mechanisms.shared_noise import least_opened
 from fedsvp_jax.run.folder import identity
-from fedsvp_jax.run.published_scores import check_relation
+from fedsvp_jax.run.published_scores import ONE_SIDE, SPLIT, check_relation
 
 from .scores import ScoreRelease
 
@@ -253,6 +253,8 @@ class Policy:
         assumptions = [claim.assumptions]
         if self.training.schema:
             assumptions.append(loading.neighbour_assumptions(self.training))
+        if self.scores:
+            assumptions += [SPLIT, *[ONE_SIDE] * bool(self.config.rows_per_person)]
         return {
             **dataclasses.asdict(self.promise),
             "mechanism": self.name,

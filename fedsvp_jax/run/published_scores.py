@@ -25,13 +25,14 @@ from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_wor
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _RISK = 0.05  # with which the interval misses, half of it for the noise
+SPLIT = "which rows are for the test follows none of their values but the given client"
 _ASSUMPTIONS = (
     "who counts the right answers sees the test rows, and is trusted",
-    "which rows are for the test follows none of their values but the given client",
+    SPLIT,
     "nothing else that is scored on them is published",
 )
 _ONE_ROW = "a person has one row, for the test or at one client"
-_ONE_SIDE = "whose a row is, is given, and all rows of a person are on one side"
+ONE_SIDE = "whose a row is, is given, and all rows of a person are on one side"
 _NOMINAL = "nominal"  # how a reason begins
 
 
@@ -121,7 +122,7 @@ def noised_accuracy(right: np.ndarray, program: Program, summary: Record) -> Rec
         else f"replace all test rows of a person (at most {limit})",
         "method": "discrete Laplace noise on the count of right answers",
         "assumptions": "; ".join(
-            (*_ASSUMPTIONS, _ONE_ROW if limit is None else _ONE_SIDE, *nominal)
+            (*_ASSUMPTIONS, _ONE_ROW if limit is None else ONE_SIDE, *nominal)
         ),
         "copies": 1,
     }

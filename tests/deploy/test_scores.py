@@ -1,6 +1,7 @@
 """Scores over all sites: one more secure sum, whose noise falls under the same ε."""
 
 import copy
+import html
 import json
 import math
 import pathlib
@@ -19,6 +20,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from scipy import stats
 
+from fedsvp_jax import run
 from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import Policy, Refused, Seeded, Site, flower_tables, tables
 from fedsvp_jax.deploy.scores import ScoreRelease
@@ -105,6 +107,16 @@ class Hospitals:
         return Site(self.logs[number])
 
 
+@pytest.fixture(scope="module")
+def counted(
+    dealt: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Hospitals:
+    """A federation that ran to its end."""
+    hospitals = Hospitals(dealt, tmp_path_factory.mktemp("counted"))
+    hospitals.flwr_run()
+    return hospitals
+
+
 def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     dealt: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,8 +130,6 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     server = tables.server_client(hospitals.federation)
     with np.load(hospitals.federation / "rounds" / "0003.npz") as saved:
         count, total = saved.values()
-    from fedsvp_jax import run
-
     model = run.load_model(hospitals.federation / "model.safetensors")
     for number in range(HOSPITALS):
         client = tables.table_client(hospitals.logs[number])
@@ -139,5 +149,43 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     np.testing.assert_array_equal(hospitals.scores["counts"], wanted * release.step)
     assert server.policy.agreement == hospitals.policy.agreement
     said = caplog.messages[-1]
-    print(said)
     assert said.startswith("all 3 hospitals, about ") and "AUC 0." in said
+
+
+def test_every_log_charges_the_count_once_and_its_ledger_says_so(
+    counted: Hospitals, tmp_path: pathlib.Path
+) -> None:
+    promise = counted.policy.says()
+    for number in range(HOSPITALS):
+        site = counted.site(number)
+        kinds = [entry.kind for entry in entries_of(site)]
+        assert kinds == ["begin", *["charge", "upload"] * ROUNDS, "scores"]
+        audited = ledger.audit(site.path, site.witness.path)
+        assert not audited.problems and len(audited.rows) == ROUNDS
+        assert audited.spent <= 3 * (1 + 1e-5)  # the count is not added
+        (count,) = audited.counts
+        assert count.epsilon == pytest.approx(3.0, rel=1e-5)
+        assert promise["total_epsilon"] == 3
+    page = tmp_path / "protection.html"
+    ended = command("experiments.ledger", str(counted.logs[1]), f"--page={page}")
+    assert ended.status == 0, ended
+    assert "test rows: ε = 3 by one count of scores\n" in ended.stdout
+    text = html.unescape(page.read_text())
+    for sentence in (
+        "ε = 3 by one count of scores",
+        "one sum of all sites' counts of test rows, by class and by what the model says",
+        "The secure sum of these counts",
+        "Which rows are for the test does not follow what they hold",
+    ):
+        assert sentence in text, sentence
+    assert "No ε covers the rows for the test" not in text
+    assert "So no score over all sites is computed" not in text
+
+
+def test_the_file_says_what_the_sum_may_be_published_with(counted: Hospitals) -> None:
+    scores, promise = counted.scores, counted.policy.says()
+    assert (scores["epsilon"], scores["delta"]) == (pytest.approx(3), 1e-5)
+    for name in ("adversary", "status", "assumptions"):
+        assert scores[name] == promise[name]
+    assert scores["status"] == "proved"  # of SECRET; who seeds says so in its log
+    assert scores["relation"] == "leave one record for the test out of the counts"
