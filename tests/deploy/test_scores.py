@@ -22,7 +22,17 @@ from scipy import stats
 
 from fedsvp_jax import run
 from fedsvp_jax.core import prng
-from fedsvp_jax.deploy import Policy, Refused, Seeded, Site, flower_tables, tables
+from fedsvp_jax.deploy import (
+    Client,
+    Policy,
+    Refused,
+    Seeded,
+    Site,
+    answer,
+    flower_tables,
+    tables,
+)
+from fedsvp_jax.deploy.chain import Key, new_entry
 from fedsvp_jax.deploy.scores import ScoreRelease
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     discrete_gaussian,
@@ -54,7 +64,9 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 class Hospitals:
     """Sites of a proposal, and what carries the messages of Flower's app to them."""
 
-    def __init__(self, dealt: pathlib.Path, folder: pathlib.Path) -> None:
+    def __init__(
+        self, dealt: pathlib.Path, folder: pathlib.Path, number_of_all: int = HOSPITALS
+    ) -> None:
         self.folder, self.federation = folder, folder / "federation"
         self.policy, self.logs = tables.read_policy(dealt / "federation"), []
         self.dies_after = math.inf  # messages
@@ -63,7 +75,7 @@ class Hospitals:
         self.federation.mkdir()
         for file in (dealt / "federation").iterdir():
             (self.federation / file.name).write_bytes(file.read_bytes())
-        for number in range(HOSPITALS):
+        for number in range(number_of_all):
             made = tables.read_policy(
                 self.federation, dealt / f"hospital-{number}.csv"
             )
@@ -77,7 +89,7 @@ class Hospitals:
         ]
 
     def get_node_ids(self) -> list[int]:
-        return list(range(1, HOSPITALS + 1))
+        return list(range(1, len(self.logs) + 1))
 
     def send_and_receive(self, messages: Any, timeout: Any = None) -> list[Message]:
         del timeout
@@ -189,3 +201,325 @@ def test_the_file_says_what_the_sum_may_be_published_with(counted: Hospitals) ->
         assert scores[name] == promise[name]
     assert scores["status"] == "proved"  # of SECRET; who seeds says so in its log
     assert scores["relation"] == "leave one record for the test out of the counts"
+
+
+def release_of(policy: Policy) -> ScoreRelease:
+    assert policy.scores is not None
+    return policy.scores
+
+
+@pytest.mark.parametrize("clients", [3, 49])
+def test_by_summation_the_noise_of_all_but_the_colluders_keeps_epsilon_at_delta(
+    clients: int, dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """δ(ε) = Σ max(0, P(x) − e^ε P(x − Δ)) of the sum of K − h discrete Gaussians."""
+    (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
+    few = () if clients == 3 else ("--num_examples=1188", "--max_num_examples=80")
+    assert proposed(tmp_path, *few, clients=clients).status == 0
+    policy = tables.read_policy(tmp_path / "federation")
+    release, shares = release_of(policy), clients - policy.config.colluders
+    size = 2**21
+    steps = np.fft.fftfreq(size, 1 / size)
+    deviation = release.share_std / release.step
+    assert deviation >= 4  # below, a sum is no discrete Gaussian
+    one = np.exp(-((steps / deviation) ** 2) / 2)
+    total = np.fft.ifft(np.fft.fft(one / one.sum()) ** shares).real.clip(0)
+    moved = np.roll(total, round(release.sensitivity / release.step))
+    assert steps[size // 2 - 1] > 9 * deviation * math.sqrt(shares)
+    delta = np.maximum(total - math.exp(release.epsilon) * moved, 0).sum()
+    assert 1e-7 < delta <= release.delta  # Rényi's bound is above the exact one
+    z = math.sqrt(shares) * release.share_std / release.sensitivity
+    assert z == pytest.approx(release.multiplier)
+
+
+def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity(
+    counted: Hospitals,
+) -> None:
+    release = release_of(counted.policy)
+    rng = np.random.default_rng(0)
+    chances = rng.random(30)
+    chances[:3] = 0, 0.5, 1
+    both, labels = np.stack([1 - chances, chances], 1), rng.integers(0, 2, 30)
+    counts = release.counts(both, labels)
+    assert counts.sum() == 30 and counts[labels[1], 9] >= 1
+    assert np.trace(counts @ HALVES) == (both.argmax(1) == labels).sum()
+    for row in range(30):
+        rest = np.arange(30) != row
+        moved = counts - release.counts(both[rest], labels[rest])
+        assert np.linalg.norm(moved) == release.sensitivity == 1
+        for chance, label in ((0.9, 0), (0.2, 1)):
+            other, named = both.copy(), labels.copy()
+            other[row], named[row] = (1 - chance, chance), label
+            moved = counts - release.counts(other, named)
+            assert np.linalg.norm(moved) <= math.sqrt(2)
+    many = np.repeat(both, 10, 0), np.repeat(labels, 10)
+    assert release.counts(*many).sum() == release.most_rows == 160
+
+
+HALVES = np.repeat(np.eye(2), 10, 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "schema", "sensitivity", "relation"),
+    [
+        ((), "", 1, "leave one record for the test out of the counts"),
+        (("--relation=replace_one",), "", 2**0.5, "replace one record for the test by any"),
+        ((), "person", 3, "leave all rows of a person for the test out of the counts"),
+    ],
+)
+def test_the_sensitivity_is_of_the_relation_and_of_a_persons_rows(
+    flags: tuple[str, ...],
+    schema: str,
+    sensitivity: float,
+    relation: str,
+    dealt: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    text = (dealt / "schema.toml").read_text()
+    if schema:
+        text = text.replace('unit = "row"', 'unit = "person"')
+        text += '[person]\ncolumn = "who"\nrows = 3\n'
+    (tmp_path / "schema.toml").write_text(text)
+    assert proposed(tmp_path, *flags).status == 0
+    policy = tables.read_policy(tmp_path / "federation")
+    release = release_of(policy)
+    assert release.sensitivity == pytest.approx(sensitivity)
+    assert release.relation.startswith(relation)
+    assert release.epsilon == pytest.approx(3, rel=1e-5)
+    assert ("on one side" in policy.says()["assumptions"]) == bool(schema)
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "distance"), [(300, 0.35, 0.5), (300, 0.2, 1.5), (2000, 0.5, 0.0)]
+)
+def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
+    rows: int, share: float, distance: float, counted: Hospitals
+) -> None:
+    """The truth is of the cells' chances, of a logistic model whose scores are normal."""
+    release, sites, draws = release_of(counted.policy), 3, 400
+    rng = np.random.default_rng(1)
+    edges = np.log(np.arange(1, 20) / np.arange(19, 0, -1))
+    middle = math.log(share / (1 - share))
+    ends = [-np.inf, *edges, np.inf]
+    cells = np.array(
+        [
+            (1 - share) * np.diff(stats.norm.cdf(ends, middle - distance / 2)),
+            share * np.diff(stats.norm.cdf(ends, middle + distance / 2)),
+        ]
+    )
+    truth = {
+        "accuracy": np.trace(cells @ HALVES),
+        "guessing": max(share, 1 - share),
+        "auc": cells[1] @ (np.cumsum(cells[0]) - cells[0] / 2) / share / (1 - share),
+    }
+    values: dict[str, list[float]] = {name: [] for name in truth}
+    covered = dict.fromkeys(truth, 0)
+    std = release.share_std * math.sqrt(sites)
+    for _ in range(draws):
+        noised = rng.multinomial(rows, cells.ravel()) + rng.normal(0, std, cells.size)
+        total = np.rint(noised / release.step).reshape(cells.shape)
+        scores = release.scores(total, sites)
+        for name, true in truth.items():
+            values[name].append(scores[name])
+            low, high = scores[f"{name}_interval"]
+            covered[name] += low - 5e-4 <= true <= high + 5e-4
+    for name, true in truth.items():
+        assert 0.93 <= covered[name] / draws <= 0.995, (name, covered)
+        error = np.std(values[name]) / math.sqrt(draws)
+        assert abs(np.mean(values[name]) - true) < 4 * error + 0.01, name
+    assert scores["noise_std"] == pytest.approx(std)
+
+
+def test_more_classes_are_counted_by_the_class_that_is_predicted(
+    counted: Hospitals,
+) -> None:
+    names = ("a", "b", "c")
+    release = release_of(counted.policy)._replace(classes=names)
+    labels = np.array([0, 0, 1, 2, 2, 2])
+    chances = np.eye(3)[[0, 1, 1, 2, 2, 0]]
+    counts = release.counts(chances, labels)
+    assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 2]]
+    quiet = release._replace(share_std=1e-9)
+    scores = quiet.scores(counts / release.step, 3)
+    assert scores["accuracy"] == pytest.approx(4 / 6, abs=1e-3)
+    assert scores["guessing"] == 0.5 and scores["most_frequent"] == "c"
+    assert "auc" not in scores and scores["rows"] == 6
+
+
+def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:
+    """An answer of a hospital's own, without Flower."""
+    site = hospitals.site(number)
+    client = tables.table_client(site.path)
+    rows = tables.table_rows(site.policy)
+    received = client.initial_arrays
+
+    def work() -> Any:
+        if round_num > ROUNDS:
+            return client.count(received, rows)
+        return client.train(received, round_num)
+
+    return answer(client.site, received, work, round_num=round_num)
+
+
+@pytest.fixture
+def hospitals(dealt: pathlib.Path, tmp_path: pathlib.Path) -> Hospitals:
+    return Hospitals(dealt, tmp_path)
+
+
+def test_a_count_is_answered_once_and_nothing_after_it(hospitals: Hospitals) -> None:
+    (share,), cost = asked(hospitals, 1, ROUNDS + 1)
+    assert share.shape == (2, 20) and cost["epsilon"] == pytest.approx(3)
+    written = hospitals.logs[1].read_bytes()
+    for round_num, why in ((3, "is over"), (1, "is over"), (4, "one of the 2 rounds")):
+        with pytest.raises(Refused, match=why):
+            asked(hospitals, 1, round_num)
+    assert hospitals.logs[1].read_bytes() == written
+    assert_sentence(
+        command("experiments.site", "abandon", f"--log={hospitals.logs[1]}"),
+        "has answered a round",
+    )
+
+
+def test_a_count_that_was_killed_is_charged_and_never_made_up(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "count", killed)
+    with pytest.raises(KeyboardInterrupt):
+        asked(hospitals, 0, 3)
+    monkeypatch.undo()
+    assert [entry.kind for entry in entries_of(hospitals.site(0))] == [
+        "begin",
+        "scores",
+    ]
+    assert len(ledger.audit(hospitals.logs[0]).counts) == 1
+    with pytest.raises(Refused, match="round 3 is over"):
+        asked(hospitals, 0, 3)
+
+
+def test_a_count_that_fails_leaves_as_noise(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To answer otherwise would tell of the rows."""
+    monkeypatch.setattr(Client, "count", lambda *_: 1 / 0)
+    (share,), _ = asked(hospitals, 0, 3)
+    release = release_of(hospitals.policy)
+    assert np.all(share) and np.abs(share).max() < 9 * release.share_std / release.step
+
+
+def test_a_log_that_cannot_be_written_sends_no_count(
+    hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError("disk full")
+
+    counted = []
+    monkeypatch.setattr(Client, "count", lambda *_: counted.append(1))
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="nothing is uploaded"):
+        asked(hospitals, 0, 3)
+    assert not counted
+
+
+def test_a_count_that_nobody_agreed_to_is_refused(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
+    assert proposed(tmp_path, "--nopublish_scores").status == 0
+    made = tables.read_policy(tmp_path / "federation", dealt / "hospital-1.csv")
+    assert made.scores is None
+    assert made.agreement != tables.read_policy(dealt / "federation").agreement
+    client = tables.table_client(tmp_path / "log", made)
+    client.begin()
+    with pytest.raises(Refused, match="is not one of the 2 rounds"):
+        answer(client.site, client.initial_arrays, lambda: None, round_num=3)  # type: ignore[arg-type,return-value]
+
+
+def test_a_ledger_names_a_count_that_nobody_agreed_to(hospitals: Hospitals) -> None:
+    asked(hospitals, 0, 3)
+    site = hospitals.site(0)
+    key, before, lines = Key(site.path.with_name("log-0.key")), None, []
+    begin, count = entries_of(site)
+    for kind, body in (("begin", begin.body), *[("scores", count.body)] * 2):
+        before, line = new_entry(key, before, kind, body)
+        lines.append(line)
+    site.path.write_bytes(b"".join(lines))
+    problems = " ".join(ledger.audit(site.path).problems)
+    assert "test rows were counted more often than was agreed" in problems
+    assert "and 3 was promised" in problems
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "sentence"),
+    [
+        (('unit = "row"', 'unit = "client"'), (), "publish_scores hides one test row"),
+        (("", ""), ("--noise_bits=12",), "noise_bits must be"),
+    ],
+)
+def test_a_proposal_whose_epsilon_would_not_cover_test_rows_is_refused(
+    change: tuple[str, str],
+    flags: tuple[str, ...],
+    sentence: str,
+    dealt: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    text = (dealt / "schema.toml").read_text()
+    (tmp_path / "schema.toml").write_text(text.replace(*change))
+    assert_sentence(proposed(tmp_path, *flags), sentence)
+    assert not (tmp_path / "federation").exists()
+
+
+def test_a_site_of_its_own_training_publishes_no_scores(tmp_path: pathlib.Path) -> None:
+    words = ("--num_examples=300", "--min_num_examples=100", "--total_epsilon=8")
+    rows = ("--mechanism=gaussian", "--clipping=update_clip", "--relation=add_remove")
+    ended = command(
+        *("experiments.site", "init", f"--log={tmp_path / 'log'}", *words, *rows),
+        *("--solve=noise", "--num_rounds=2", "--delta=1e-6", "--publish_scores"),
+    )
+    assert_sentence(ended, "publish_scores hides one test row")
+
+
+def test_a_count_that_opens_no_sum_is_spent_and_not_asked_again(
+    hospitals: Hospitals, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of three leaves in it, and with h = 1 nobody may."""
+    hospitals.flwr_run(rounds=1)
+    assert not any("count of test rows" in line for line in caplog.messages)
+    first = len(hospitals.sent)
+    hospitals.dies_after = 2 * first + 2 * HOSPITALS  # rounds have `first` messages
+    hospitals.flwr_run()
+    assert "the count of test rows opened no sum" in caplog.messages[-1]
+    assert not (hospitals.federation / "scores.json").exists()
+    kinds = [[e.kind for e in entries_of(hospitals.site(k))] for k in range(3)]
+    assert [of.count("scores") for of in kinds] == [0, 1, 1]
+    hospitals.dies_after = math.inf
+    asked_before = len(hospitals.sent)
+    hospitals.flwr_run()
+    assert len(hospitals.sent) == asked_before
+    assert (hospitals.federation / "model.safetensors").exists()
+
+
+def test_a_server_that_was_killed_after_the_sum_writes_the_same_scores(
+    counted: Hospitals,
+) -> None:
+    file = counted.federation / "scores.json"
+    before, asked_before = file.read_bytes(), len(counted.sent)
+    file.unlink()
+    counted.flwr_run()
+    assert file.read_bytes() == before and len(counted.sent) == asked_before
+
+
+def test_a_hospital_that_is_away_is_left_out_of_the_scores(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    example("flower_sums/deal.py").deal(tmp_path, 4)
+    assert proposed(tmp_path, "--colluders=2", clients=4).status == 0
+    (tmp_path / "run").mkdir()
+    hospitals = Hospitals(tmp_path, tmp_path / "run", 4)
+    hospitals.dies_after = 2 * 16  # in the count
+    hospitals.flwr_run()
+    assert caplog.messages[-1].startswith("3 of 4 hospitals, about ")
+    scores, release = hospitals.scores, release_of(hospitals.policy)
+    assert scores["noise_std"] == pytest.approx(release.share_std * math.sqrt(3))
