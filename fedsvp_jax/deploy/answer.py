@@ -68,11 +68,9 @@ def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
     policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
         state = charge(log.state, received, policy=policy, round_num=round_num)
-        facts: Record = {"round": round_num, **policy.costliest(round_num)}
-        if round_num <= policy.config.num_rounds:
-            log.write("charge", state, facts)
-        else:
-            log.write("scores", state, facts | {"randomness": _named(site.randomness)})
+        kind = "scores" if round_num > policy.config.num_rounds else "charge"
+        facts = {"round": round_num, "randomness": _named(site.randomness)}
+        log.write(kind, state, facts | policy.costliest(round_num))
 
 
 def end_round(
@@ -170,15 +168,15 @@ def answer(
 
 
 def _scores(site: Site, count: Callable[[], Trained], round_num: int) -> Any:
-    """(a site's share of the scores, their cost), which its log has by now."""
+    """(a site's share of the scores, a record of their ε), which its log has by now."""
     release, randomness = site.policy.scores, site.randomness
-    assert release is not None
     zeros = [np.zeros(release.shape, np.float32)]
     (counts,) = result_of("the count", count, zeros, round_num, clipped=True).arrays
     words = randomness.words or seeded_words(
         *jax.random.key_data(randomness.key(round_num, Stream.SCORES)).tolist()
     )
-    return [release.share(counts, words)], site.policy.costliest(round_num)
+    spent = {"rdp": site.policy.promise.total_epsilon}
+    return [release.share(counts, words)], {"epsilon_spent": spent}
 
 
 @contextlib.contextmanager
@@ -232,10 +230,9 @@ def charge(
         would exceed the promise, or the arrays are not finite float32 arrays of the
         model's shapes.
     """
-    rounds = policy.config.num_rounds
-    if not 1 <= round_num <= rounds + (policy.scores is not None):
+    if not 1 <= round_num <= policy.last_round:
         raise Refused(
-            f"round {round_num} is not one of the {rounds} rounds, from 1, that this "
+            f"round {round_num} is not one of the {policy.last_round} rounds, from 1, that this "
             "client agreed to"
         )
     if round_num <= state.last_round:
@@ -246,7 +243,9 @@ def charge(
         )
     shapes = [list(array.shape) for array in received]
     check_arrays("the received model", received, state.shapes or shapes)
-    if round_num > rounds:  # of test rows, of which no other round tells
+    if (
+        round_num > policy.config.num_rounds
+    ):  # of test rows, of which no other round tells
         return dataclasses.replace(state, last_round=round_num, before=None)
     spent = state.spent + int(policy.allowance.costs[round_num - 1])
     if spent > int(policy.allowance.budget):

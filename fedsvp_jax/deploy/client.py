@@ -232,18 +232,6 @@ class Client:
         arrays, ratio = jax.device_get(self._work(*self._request(received, round_num)))
         return Trained(arrays, ratio, clipped=self.policy.config.uploads_gradient)
 
-    def count(self, received: Arrays, rows: Dataset) -> Trained:
-        """The counts of `policy.scores` by the received model: they must not leave.
-
-        Args:
-          rows: of the table, whose test part is counted.
-        """
-        assert self.policy.scores is not None
-        trained = self.trained_model(received, self.policy.config.num_rounds)
-        chances = trained.probabilities(rows.test_inputs)
-        counts = self.policy.scores.counts(chances, np.asarray(rows.test_labels))
-        return Trained([counts], clipped=True)
-
     def trained_model(self, arrays: Arrays, rounds: int) -> TrainedModel:
         """The server's arrays after so many rounds, to predict with and to save.
 

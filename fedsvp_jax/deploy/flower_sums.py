@@ -146,12 +146,10 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        promise = self.site.policy.says()
-        text = "round {} of {num_rounds} is charged: ε = {:.4g} of {total_epsilon}"
-        if round_num > promise["num_rounds"]:
-            text = "the count of test rows is charged: ε = {1:.4g} of {total_epsilon}"
-        spent = record.get("epsilon_spent", {"rdp": record["epsilon"]})["rdp"]
-        _log.warning(text.format(round_num, spent, **promise))
+        spent, policy = record["epsilon_spent"]["rdp"], self.site.policy
+        text = "round {} of {} is charged: ε = {:.4g} of {}"
+        limit = policy.promise.total_epsilon
+        _log.warning(text.format(round_num, policy.last_round, spent, limit))
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
@@ -263,7 +261,8 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         Raises:
           RuntimeError: the round before, of this server, opened no sum.
         """
-        if self._is_open:
+        untrained = self.last_round == self._policy.config.num_rounds
+        if self._is_open or (untrained and not self.num_sums):
             raise RuntimeError(
                 f"round {self.last_round} opened no sum, though its sites may have "
                 "spent it: nodes left, or refused (their own consoles say why). When "
@@ -271,13 +270,10 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             )
         self._is_open = True
         self.last_round += 1
-        text, rounds = "one count of all sites' test rows", self._policy.config.num_rounds
-        if self.last_round <= rounds:
-            text = (
-                f"round {self.last_round} of {rounds} by the sites' logs (by Flower's, "
-                f"{since_start} since its last start)"
-            )
-        _log.warning(text)
+        text = (
+            "round %d of %d by the sites' logs (by Flower's, %d since its last start)"
+        )
+        _log.warning(text, self.last_round, self._policy.last_round, since_start)
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
 
@@ -306,7 +302,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         """Moves the model by the sum of so many clients, in the last round; or scores
         it, in the round after.
         """
-        if self._policy.scores and self.last_round > self._policy.config.num_rounds:
+        if self.last_round > self._policy.config.num_rounds:
             self.scores = self._policy.scores.scores(*numbers, count)
             return
         self.num_sums, self.last_sum = self.num_sums + 1, numbers

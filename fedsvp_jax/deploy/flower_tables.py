@@ -25,7 +25,6 @@ from . import tables
 from .answer import Arrays, Trained
 from .flower_sums import SumMod, SumStrategy, SumWorkflow
 from .noise import SECRET, Randomness
-from .policy import Policy
 from .scores import sentence
 from .site import LATER, Site
 
@@ -57,9 +56,12 @@ def client_app(
             rows = tables.table_rows(site.policy)
             client = tables.table_client(log, rows=rows, **own)
             client.site.read()  # the log that the mod opens counts these rows
-            if round_num > site.policy.config.num_rounds:
-                return client.count(received, rows)
-            return client.train(received, round_num)
+            if round_num <= site.policy.config.num_rounds:
+                return client.train(received, round_num)
+            trained = client.trained_model(received, round_num - 1)
+            chances = trained.probabilities(rows.test_inputs)
+            counts = site.policy.scores.counts(chances, rows.test_labels)
+            return Trained([counts], clipped=True)
 
         return SumMod(site, train)(message, context, None)
 
@@ -82,13 +84,9 @@ def main(grid: Grid, context: Context) -> None:
     first, rounds = tables.server_client(folder), folder / "rounds"
     make_folder(rounds)
     strategy = SumStrategy(first.policy, first.initial_arrays, rounds)
-    rounds_of_all = first.policy.config.num_rounds
-    planned = min(int(settings["rounds"]), rounds_of_all)
-    counts = first.policy.scores is not None and planned == rounds_of_all
-    if strategy.last_round == planned and not strategy.num_sums:
-        counts = False  # of a model that never trained
+    planned = min(int(settings["rounds"]), first.policy.last_round)
     workflow = SumWorkflow(first.policy, timeout=float(settings["round-timeout"]))
-    config = ServerConfig(num_rounds=planned + counts - strategy.last_round)
+    config = ServerConfig(num_rounds=planned - strategy.last_round)
     if config.num_rounds > 0:
         DefaultWorkflow(fit_workflow=workflow)(
             grid, LegacyContext(context, config, strategy)
@@ -101,21 +99,8 @@ def main(grid: Grid, context: Context) -> None:
     file = folder / "model.safetensors"
     dataclasses.replace(model, schema=schema).save(file)
     text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
-    _log.warning(text, min(strategy.last_round, planned), planned, opened, file)
-    if counts:
-        _publish(folder / "scores.json", first.policy, strategy.scores)
-
-
-def _publish(file: pathlib.Path, policy: Policy, scores: Record | None) -> None:
-    """Writes what may be published of the test rows, and says it in a sentence."""
-    if scores is None:
-        text = "the count of test rows opened no sum; it is spent, and not asked again"
-        _log.warning(text)
-        return
-    assert policy.scores is not None
-    promise = policy.says()
-    claim = {name: promise[name] for name in ("adversary", "status", "assumptions")}
-    release = policy.scores
-    claim |= {name: getattr(release, name) for name in ("epsilon", "delta", "relation")}
-    write_json(file, scores | claim)
-    _log.warning(sentence(scores, policy.config.cohort_size))
+    opened += strategy.scores is not None
+    _log.warning(text, strategy.last_round, planned, opened, file)
+    if strategy.scores is not None:
+        write_json(folder / "scores.json", first.policy.says() | strategy.scores)
+        _log.warning(sentence(strategy.scores, first.policy.config.cohort_size))

@@ -75,44 +75,41 @@ class Policy:
         """The cost of an upload of each round, and the most that may be spent."""
         return SpendingPlan(self.account).allowance
 
+    @property
+    def last_round(self) -> int:
+        """The last that a site answers: with --publish_scores that of the `scores`."""
+        return self.config.num_rounds + self.training.publish_scores
+
     @cached_property
-    def scores(self) -> ScoreRelease | None:
-        """The release of test rows after the last round; None without publish_scores.
+    def scores(self) -> ScoreRelease:
+        """The release of test rows after the last round (--publish_scores).
 
         Raises:
           ValueError: the rounds hide more than a row, or their sums are not secure; no
             schema names the classes; the grid is too coarse.
         """
-        if not self.training.publish_scores:
-            return None
         verb, rows = check_relation(self.mechanism.basis.relation).groups()
         schema, config = self.training.declared(), self.config
-        sampled = self.mechanism.subsampling is not None
-        if sampled or not self.summed or schema is None:
+        if self.mechanism.subsampling or not self.summed or schema is None:
             raise ValueError(
                 "publish_scores needs the secure sums of a federation over tables "
                 "(fedsvp site propose): leave it out"
             )
         plan = SpendingPlan(self.account)
         multiplier = plan.sums(plan.most_uploads).precision ** -0.5
-        sensitivity = (config.rows_per_person or 1) * (
-            math.sqrt(2) if verb == "replace" else 1.0
-        )
+        sensitivity, change = config.rows_per_person or 1.0, "left out"
+        if verb == "replace":
+            sensitivity, change = sensitivity * math.sqrt(2), "replaced"
         std = multiplier * sensitivity / root_sharers(config)
         # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
         grid = Grid(config.noise_bits, 1, config.max_num_examples, lambda _: 1.0)
         release = ScoreRelease(
-            classes=schema.classes,
-            multiplier=multiplier,
-            sensitivity=sensitivity,
-            share_std=std,
-            step=float(grid_step(grid, std)),
-            bits=grid.bits,
-            most_rows=int(grid.norm),
-            epsilon=plan.composed("rdp", plan.most_uploads),
-            delta=self.promise.target_delta,
-            relation=f"{verb} {rows} for the test "
-            + ("by any other" if verb == "replace" else "out of the counts"),
+            schema.classes,
+            multiplier,
+            std,
+            grid,
+            float(grid_step(grid, std)),
+            f"{rows} for the test {change}",
         )
         check_grid(grid, std=std, num_examples=1, size=math.prod(release.shape))
         return release
@@ -122,10 +119,10 @@ class Policy:
 
         The round after the last is that of the `scores`.
         """
-        if self.scores and round_num > self.config.num_rounds:
-            release = self.scores.multiplier, self.scores.epsilon, self.scores.delta
-            return dict(zip(COST, release, strict=True))
         mechanism, rounds = self.mechanism, self.config.num_rounds
+        if round_num > rounds:
+            promise = self.promise.total_epsilon, self.promise.target_delta
+            return dict(zip(COST, (self.scores.multiplier, *promise), strict=True))
         limits = (
             mechanism.least_multiplier,
             mechanism.most_epsilon,
@@ -253,7 +250,7 @@ class Policy:
         assumptions = [claim.assumptions]
         if self.training.schema:
             assumptions.append(loading.neighbour_assumptions(self.training))
-        if self.scores:
+        if self.training.publish_scores:
             assumptions += [SPLIT, *[ONE_SIDE] * bool(self.config.rows_per_person)]
         return {
             **dataclasses.asdict(self.promise),
@@ -382,5 +379,6 @@ def make_policy(
             "deployed client sends nothing without any: a federation without privacy "
             "needs the engine alone"
         )
-    _ = policy.allowance, policy.scores  # refuses a promise that cannot be kept
+    _ = policy.allowance  # refuses a promise that cannot be kept
+    _ = config.publish_scores and policy.scores
     return policy

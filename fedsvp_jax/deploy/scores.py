@@ -12,7 +12,6 @@ A test row trained nothing, so the count is all that it moves; it is given as mu
 as all rounds of training together give a training row. So one ε holds for both.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.tables.scores import auc_variance
 from fedsvp_jax.mechanisms.discrete_gaussian import Words, step_variance, wrapped
+from fedsvp_jax.mechanisms.grid import Grid
 
 from .noise import add_noise
 
@@ -35,25 +35,19 @@ class ScoreRelease(NamedTuple):
     Attributes:
       classes: C, of the schema.
       multiplier: z = (Σ 1/z_t²)^(-1/2) over the uploads of a client's training.
-      sensitivity: Δ, how far one row moves the counts (L2): 1 where it is left out, √2
-        where it is replaced, times the rows of a person.
-      share_std: of a site's noise on each count, zΔ/√(K − h).
-      step: of the grid, a power of two of 1 at most.
-      bits: b, of a masked number.
-      most_rows: of a site that are counted, the first by position.
-      epsilon, delta: of a row.
+      share_std: of a site's noise on each count, zΔ/√(K − h). A row moves the counts by
+        Δ (L2): 1 where it is left out, √2 where it is replaced, times the rows of a
+        person.
+      grid: of a masked number; `norm` rows of a site are counted, the first by position.
+      step: of the grid, γ = 2^-n.
       relation: neighbours.
     """
 
     classes: Sequence[str]
     multiplier: float
-    sensitivity: float
     share_std: float
+    grid: Grid
     step: float
-    bits: int
-    most_rows: int
-    epsilon: float
-    delta: float
     relation: str
 
     @property
@@ -69,11 +63,11 @@ class ScoreRelease(NamedTuple):
           chances: (n, C) probabilities.
           labels: (n,) in [0, C).
         """
-        places = chances.argmax(1)
+        places, most = chances.argmax(1), int(self.grid.norm)
         if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
-            places = np.clip(np.ceil(chances[:, 1] * _BINS).astype(int) - 1, 0, None)
+            places = np.ceil(chances[:, 1] * _BINS).astype(int).clip(1) - 1
         table = np.zeros(self.shape, np.float32)
-        np.add.at(table, (labels[: self.most_rows], places[: self.most_rows]), 1)
+        np.add.at(table, (labels[:most], places[:most]), 1)
         return table
 
     def share(self, counts: np.ndarray, words: Words) -> np.ndarray:
@@ -83,7 +77,7 @@ class ScoreRelease(NamedTuple):
         """
         numbers = counts.ravel().astype(np.int64) * int(1 / self.step)
         add_noise(numbers, step_variance(self.share_std, self.step), words)
-        return wrapped(numbers, self.bits).reshape(self.shape)
+        return wrapped(numbers, self.grid.bits).reshape(self.shape)
 
     def scores(self, total: np.ndarray, sites: int) -> Record:
         """What may be published of the sum of so many sites' shares.
@@ -94,7 +88,7 @@ class ScoreRelease(NamedTuple):
 
             accuracy   T = Σ (1[right] − θ) c
                        SE² = Nθ(1 − θ) + s² Σ (1[right] − θ)²
-            AUC        T = Σ (1[i > j] + 1[i = j]/2 − θ) c₁ᵢ c₀ⱼ,  W the bracket
+            AUC        T = Σ W c₁ᵢ c₀ⱼ,  W = 1[i > j] + 1[i = j]/2 − θ
                        SE² = that of Hanley and McNeil (1982) + s² (|Wc₀|² + |Wᵀc₁|²)
 
         Noise in c makes the last term larger than it is, so that the product of two
@@ -102,64 +96,55 @@ class ScoreRelease(NamedTuple):
 
         Returns:
           sites, rows; accuracy, guessing (of the class `most_frequent`) and, of two
-          classes, auc, each with its 95 % interval; counts, noise_std of each.
+          classes, AUC: each a value with the ends of its 95 % interval; the counts, and
+          noise_std of each.
         """
         counts, variance = total * self.step, sites * self.share_std**2
-        classes, bins = self.shape
-        rows = max(counts.sum(), 1.0)
+        by_class, bins = counts.sum(1), np.arange(counts.shape[1])
+        labels = np.arange(len(counts))[:, None]
+        right = bins * len(counts) // len(bins) == labels
+        frequent = (labels == by_class.argmax()) & (bins >= 0)
+        thetas = _SHARES[:, None, None]
 
-        def share_of(mask: np.ndarray) -> tuple[float, list[float]]:
-            spread = mask.sum() * (1 - _SHARES) ** 2 + (~mask).sum() * _SHARES**2
-            error = rows * _SHARES * (1 - _SHARES) + variance * spread
-            return _estimate(counts[mask].sum() - _SHARES * counts.sum(), error)
+        def estimate(slopes: np.ndarray, error: np.ndarray, degree: int = 1) -> Record:
+            """θ where T is nearest to 0, and the ends of all likely θ, by T's slopes."""
+            excess = np.abs((slopes * counts).sum((1, 2))) / degree
+            excess /= np.sqrt(error + variance * (slopes**2).sum((1, 2)))
+            likely = _SHARES[excess <= max(_ERRORS, excess.min())].tolist()
+            value = float(_SHARES[excess.argmin()])
+            return {"value": value, "low": likely[0], "high": likely[-1]}
 
-        labels = np.arange(classes)[:, None]
-        right = np.arange(bins) * classes // bins == labels
-        frequent = int(counts.sum(1).argmax())
+        of_rows = max(counts.sum(), 1) * _SHARES * (1 - _SHARES)
         scores = {
-            "accuracy": share_of(right),
-            "guessing": share_of(np.broadcast_to(labels == frequent, self.shape)),
+            "accuracy": estimate(right - thetas, of_rows),
+            "guessing": estimate(frequent - thetas, of_rows),
         }
-        if classes == 2:
-            others, ones = counts
-            above = np.tri(bins, k=-1) + np.eye(bins) / 2
-            pairs = above - _SHARES[:, None, None]
-            by_one, by_other = pairs @ others, ones @ pairs
-            sizes = np.maximum(counts.sum(1), 1)
-            error = auc_variance(_SHARES, sizes[1], sizes[0]) * sizes.prod() ** 2
-            error += variance * ((by_one**2).sum(1) + (by_other**2).sum(1))
-            scores["auc"] = _estimate(by_one @ ones, error)
-        values = {name: value for name, (value, _) in scores.items()}
-        ends = {f"{name}_interval": interval for name, (_, interval) in scores.items()}
+        if len(counts) == 2:
+            weights = np.tri(len(bins), k=-1) + np.eye(len(bins)) / 2 - thetas
+            slopes = np.stack([counts[1] @ weights, weights @ counts[0]], 1)
+            zeros, ones = by_class.clip(1)
+            of_pairs = auc_variance(_SHARES, ones, zeros) * (ones * zeros) ** 2
+            scores = {"AUC": estimate(slopes, of_pairs, 2), **scores}
         return {
             "sites": sites,
-            "rows": round(float(counts.sum())),
-            **values,
-            **ends,
-            "most_frequent": self.classes[frequent],
+            "rows": round(counts.sum()),
+            "most_frequent": self.classes[by_class.argmax()],
+            **scores,
             "counts": counts.tolist(),
-            "noise_std": math.sqrt(variance),
+            "noise_std": variance**0.5,
+            "relation": self.relation,
         }
 
 
 def sentence(scores: Record, sites: int) -> str:
-    """What a coordinator reads of the scores: of how many of all sites, and how good."""
-    names = {"accuracy": "accuracy", "guessing": "always “{most_frequent}”"}
-    if "auc" in scores:
-        names = {"auc": "AUC", **names}
+    """What a coordinator reads of the scores, of so many sites that were asked."""
     parts = [
-        "{} {:.2f} (95 %: {:.2f} to {:.2f})".format(
-            words.format(**scores), scores[name], *scores[f"{name}_interval"]
-        )
-        for name, words in names.items()
+        "{} {value:.2f} (95 %: {low:.2f} to {high:.2f})".format(name, **score)
+        for name, score in scores.items()
+        if isinstance(score, dict)
     ]
-    how_many = "all" if scores["sites"] == sites else f"{scores['sites']} of"
-    rows = f"{how_many} {sites} hospitals, about {scores['rows']} test rows, noise "
-    return f"{rows}included: {', '.join(parts)}"
-
-
-def _estimate(excess: np.ndarray, variance: np.ndarray) -> tuple[float, list[float]]:
-    """(θ where T is nearest to 0, the ends of all likely θ), of T and SE² by θ."""
-    errors = np.abs(excess) / np.sqrt(variance)
-    likely = _SHARES[errors <= max(_ERRORS, errors.min())]
-    return float(_SHARES[np.abs(excess).argmin()]), [float(likely[0]), float(likely[-1])]
+    text = (
+        "{sites} of {} hospitals, about {rows} test rows: {}; the intervals count the "
+    )
+    text += "noise, and guessing is always “{most_frequent}”"
+    return text.format(sites, ", ".join(parts), **scores)

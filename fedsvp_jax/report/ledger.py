@@ -318,7 +318,10 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
         *(
-            ("test rows", f"ε = {labels.significant(row.epsilon)} by one count of scores")
+            (
+                "test rows",
+                f"ε = {labels.significant(row.epsilon)} by one count of scores",
+            )
             for row in ledger.counts
             if not ledger.problems
         ),

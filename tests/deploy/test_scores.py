@@ -23,11 +23,11 @@ from scipy import stats
 from fedsvp_jax import run
 from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import (
-    Client,
     Policy,
     Refused,
     Seeded,
     Site,
+    Trained,
     answer,
     flower_tables,
     tables,
@@ -76,9 +76,7 @@ class Hospitals:
         for file in (dealt / "federation").iterdir():
             (self.federation / file.name).write_bytes(file.read_bytes())
         for number in range(number_of_all):
-            made = tables.read_policy(
-                self.federation, dealt / f"hospital-{number}.csv"
-            )
+            made = tables.read_policy(self.federation, dealt / f"hospital-{number}.csv")
             self.logs.append(folder / f"log-{number}")
             tables.table_client(self.logs[-1], made).begin()
         app = flower_tables.client_app(lambda c: Seeded(7, int(c.node_config["id"])))
@@ -105,7 +103,7 @@ class Hospitals:
             replies.append(reply)
         return replies
 
-    def flwr_run(self, rounds: int = ROUNDS) -> None:
+    def flwr_run(self, rounds: int = ROUNDS + 1) -> None:
         """`flwr run`."""
         settings = {"folder": str(self.federation), "rounds": rounds}
         context = Context(0, 0, {}, RecordDict(), settings | {"round-timeout": 1.0})
@@ -120,9 +118,7 @@ class Hospitals:
 
 
 @pytest.fixture(scope="module")
-def counted(
-    dealt: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
-) -> Hospitals:
+def counted(dealt: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Hospitals:
     """A federation that ran to its end."""
     hospitals = Hospitals(dealt, tmp_path_factory.mktemp("counted"))
     hospitals.flwr_run()
@@ -136,7 +132,6 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     hospitals = Hospitals(dealt, tmp_path)
     hospitals.flwr_run()
     release = hospitals.policy.scores
-    assert release is not None
     unit = round(1 / release.step)
     wanted = np.zeros((2, 20), np.int64)
     server = tables.server_client(hospitals.federation)
@@ -161,7 +156,10 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     np.testing.assert_array_equal(hospitals.scores["counts"], wanted * release.step)
     assert server.policy.agreement == hospitals.policy.agreement
     said = caplog.messages[-1]
-    assert said.startswith("all 3 hospitals, about ") and "AUC 0." in said
+    assert said.startswith("3 of 3 hospitals, about ") and "rows: AUC 0." in said
+    assert "and guessing is always “" in said
+    line = "finished: 3 of 3 rounds, of which 3 opened a sum; the model is "
+    assert caplog.messages[-2].startswith(line)
 
 
 def test_every_log_charges_the_count_once_and_its_ledger_says_so(
@@ -196,16 +194,17 @@ def test_every_log_charges_the_count_once_and_its_ledger_says_so(
 
 def test_the_file_says_what_the_sum_may_be_published_with(counted: Hospitals) -> None:
     scores, promise = counted.scores, counted.policy.says()
-    assert (scores["epsilon"], scores["delta"]) == (pytest.approx(3), 1e-5)
+    assert (scores["total_epsilon"], scores["target_delta"]) == (3, 1e-5)
     for name in ("adversary", "status", "assumptions"):
         assert scores[name] == promise[name]
     assert scores["status"] == "proved"  # of SECRET; who seeds says so in its log
-    assert scores["relation"] == "leave one record for the test out of the counts"
+    assert scores["relation"] == "one record for the test left out"
 
 
-def release_of(policy: Policy) -> ScoreRelease:
-    assert policy.scores is not None
-    return policy.scores
+def sensitivity_of(policy: Policy) -> float:
+    """Of the counts: what all shares but those of h colluders are z times."""
+    shares = policy.config.cohort_size - policy.config.colluders
+    return math.sqrt(shares) * policy.scores.share_std / policy.scores.multiplier
 
 
 @pytest.mark.parametrize("clients", [3, 49])
@@ -217,25 +216,24 @@ def test_by_summation_the_noise_of_all_but_the_colluders_keeps_epsilon_at_delta(
     few = () if clients == 3 else ("--num_examples=1188", "--max_num_examples=80")
     assert proposed(tmp_path, *few, clients=clients).status == 0
     policy = tables.read_policy(tmp_path / "federation")
-    release, shares = release_of(policy), clients - policy.config.colluders
+    release, shares = policy.scores, clients - policy.config.colluders
     size = 2**21
     steps = np.fft.fftfreq(size, 1 / size)
     deviation = release.share_std / release.step
     assert deviation >= 4  # below, a sum is no discrete Gaussian
     one = np.exp(-((steps / deviation) ** 2) / 2)
     total = np.fft.ifft(np.fft.fft(one / one.sum()) ** shares).real.clip(0)
-    moved = np.roll(total, round(release.sensitivity / release.step))
+    moved = np.roll(total, round(1 / release.step))
     assert steps[size // 2 - 1] > 9 * deviation * math.sqrt(shares)
-    delta = np.maximum(total - math.exp(release.epsilon) * moved, 0).sum()
-    assert 1e-7 < delta <= release.delta  # Rényi's bound is above the exact one
-    z = math.sqrt(shares) * release.share_std / release.sensitivity
-    assert z == pytest.approx(release.multiplier)
+    delta = np.maximum(total - math.exp(3) * moved, 0).sum()
+    assert 1e-7 < delta <= 1e-5  # Rényi's bound is above the exact one
+    assert sensitivity_of(policy) == pytest.approx(1)
 
 
 def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity(
     counted: Hospitals,
 ) -> None:
-    release = release_of(counted.policy)
+    release = counted.policy.scores
     rng = np.random.default_rng(0)
     chances = rng.random(30)
     chances[:3] = 0, 0.5, 1
@@ -246,14 +244,14 @@ def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity(
     for row in range(30):
         rest = np.arange(30) != row
         moved = counts - release.counts(both[rest], labels[rest])
-        assert np.linalg.norm(moved) == release.sensitivity == 1
+        assert np.linalg.norm(moved) == 1
         for chance, label in ((0.9, 0), (0.2, 1)):
             other, named = both.copy(), labels.copy()
             other[row], named[row] = (1 - chance, chance), label
             moved = counts - release.counts(other, named)
             assert np.linalg.norm(moved) <= math.sqrt(2)
     many = np.repeat(both, 10, 0), np.repeat(labels, 10)
-    assert release.counts(*many).sum() == release.most_rows == 160
+    assert release.counts(*many).sum() == 160  # as many as train at the largest
 
 
 HALVES = np.repeat(np.eye(2), 10, 0)
@@ -262,9 +260,9 @@ HALVES = np.repeat(np.eye(2), 10, 0)
 @pytest.mark.parametrize(
     ("flags", "schema", "sensitivity", "relation"),
     [
-        ((), "", 1, "leave one record for the test out of the counts"),
-        (("--relation=replace_one",), "", 2**0.5, "replace one record for the test by any"),
-        ((), "person", 3, "leave all rows of a person for the test out of the counts"),
+        ((), "", 1, "one record for the test left out"),
+        (("--relation=replace_one",), "", 2**0.5, "one record for the test replaced"),
+        ((), "person", 3, "all rows of a person for the test left out"),
     ],
 )
 def test_the_sensitivity_is_of_the_relation_and_of_a_persons_rows(
@@ -282,10 +280,9 @@ def test_the_sensitivity_is_of_the_relation_and_of_a_persons_rows(
     (tmp_path / "schema.toml").write_text(text)
     assert proposed(tmp_path, *flags).status == 0
     policy = tables.read_policy(tmp_path / "federation")
-    release = release_of(policy)
-    assert release.sensitivity == pytest.approx(sensitivity)
-    assert release.relation.startswith(relation)
-    assert release.epsilon == pytest.approx(3, rel=1e-5)
+    release = policy.scores
+    assert sensitivity_of(policy) == pytest.approx(sensitivity)
+    assert release.relation == relation
     assert ("on one side" in policy.says()["assumptions"]) == bool(schema)
 
 
@@ -296,7 +293,7 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     rows: int, share: float, distance: float, counted: Hospitals
 ) -> None:
     """The truth is of the cells' chances, of a logistic model whose scores are normal."""
-    release, sites, draws = release_of(counted.policy), 3, 400
+    release, sites, draws = counted.policy.scores, 3, 400
     rng = np.random.default_rng(1)
     edges = np.log(np.arange(1, 20) / np.arange(19, 0, -1))
     middle = math.log(share / (1 - share))
@@ -310,7 +307,7 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     truth = {
         "accuracy": np.trace(cells @ HALVES),
         "guessing": max(share, 1 - share),
-        "auc": cells[1] @ (np.cumsum(cells[0]) - cells[0] / 2) / share / (1 - share),
+        "AUC": cells[1] @ (np.cumsum(cells[0]) - cells[0] / 2) / share / (1 - share),
     }
     values: dict[str, list[float]] = {name: [] for name in truth}
     covered = dict.fromkeys(truth, 0)
@@ -320,8 +317,8 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
         total = np.rint(noised / release.step).reshape(cells.shape)
         scores = release.scores(total, sites)
         for name, true in truth.items():
-            values[name].append(scores[name])
-            low, high = scores[f"{name}_interval"]
+            values[name].append(scores[name]["value"])
+            low, high = scores[name]["low"], scores[name]["high"]
             covered[name] += low - 5e-4 <= true <= high + 5e-4
     for name, true in truth.items():
         assert 0.93 <= covered[name] / draws <= 0.995, (name, covered)
@@ -334,16 +331,16 @@ def test_more_classes_are_counted_by_the_class_that_is_predicted(
     counted: Hospitals,
 ) -> None:
     names = ("a", "b", "c")
-    release = release_of(counted.policy)._replace(classes=names)
+    release = counted.policy.scores._replace(classes=names)
     labels = np.array([0, 0, 1, 2, 2, 2])
     chances = np.eye(3)[[0, 1, 1, 2, 2, 0]]
     counts = release.counts(chances, labels)
     assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 2]]
     quiet = release._replace(share_std=1e-9)
     scores = quiet.scores(counts / release.step, 3)
-    assert scores["accuracy"] == pytest.approx(4 / 6, abs=1e-3)
-    assert scores["guessing"] == 0.5 and scores["most_frequent"] == "c"
-    assert "auc" not in scores and scores["rows"] == 6
+    assert scores["accuracy"]["value"] == pytest.approx(4 / 6, abs=1e-3)
+    assert scores["guessing"]["value"] == 0.5 and scores["most_frequent"] == "c"
+    assert "AUC" not in scores and scores["rows"] == 6
 
 
 def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:
@@ -354,9 +351,11 @@ def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:
     received = client.initial_arrays
 
     def work() -> Any:
-        if round_num > ROUNDS:
-            return client.count(received, rows)
-        return client.train(received, round_num)
+        if round_num <= ROUNDS:
+            return client.train(received, round_num)
+        chances = client.trained_model(received, 2).probabilities(rows.test_inputs)
+        counts = site.policy.scores.counts(chances, rows.test_labels)
+        return Trained([counts], clipped=True)
 
     return answer(client.site, received, work, round_num=round_num)
 
@@ -368,9 +367,9 @@ def hospitals(dealt: pathlib.Path, tmp_path: pathlib.Path) -> Hospitals:
 
 def test_a_count_is_answered_once_and_nothing_after_it(hospitals: Hospitals) -> None:
     (share,), cost = asked(hospitals, 1, ROUNDS + 1)
-    assert share.shape == (2, 20) and cost["epsilon"] == pytest.approx(3)
+    assert share.shape == (2, 20) and cost["epsilon_spent"] == {"rdp": 3}
     written = hospitals.logs[1].read_bytes()
-    for round_num, why in ((3, "is over"), (1, "is over"), (4, "one of the 2 rounds")):
+    for round_num, why in ((3, "is over"), (1, "is over"), (4, "one of the 3 rounds")):
         with pytest.raises(Refused, match=why):
             asked(hospitals, 1, round_num)
     assert hospitals.logs[1].read_bytes() == written
@@ -386,7 +385,7 @@ def test_a_count_that_was_killed_is_charged_and_never_made_up(
     def killed(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Client, "count", killed)
+    monkeypatch.setattr(ScoreRelease, "counts", killed)
     with pytest.raises(KeyboardInterrupt):
         asked(hospitals, 0, 3)
     monkeypatch.undo()
@@ -403,9 +402,9 @@ def test_a_count_that_fails_leaves_as_noise(
     hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To answer otherwise would tell of the rows."""
-    monkeypatch.setattr(Client, "count", lambda *_: 1 / 0)
+    monkeypatch.setattr(ScoreRelease, "counts", lambda *_: 1 / 0)
     (share,), _ = asked(hospitals, 0, 3)
-    release = release_of(hospitals.policy)
+    release = hospitals.policy.scores
     assert np.all(share) and np.abs(share).max() < 9 * release.share_std / release.step
 
 
@@ -416,7 +415,7 @@ def test_a_log_that_cannot_be_written_sends_no_count(
         raise OSError("disk full")
 
     counted = []
-    monkeypatch.setattr(Client, "count", lambda *_: counted.append(1))
+    monkeypatch.setattr(ScoreRelease, "counts", lambda *_: counted.append(1))
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="nothing is uploaded"):
         asked(hospitals, 0, 3)
@@ -429,7 +428,6 @@ def test_a_count_that_nobody_agreed_to_is_refused(
     (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
     assert proposed(tmp_path, "--nopublish_scores").status == 0
     made = tables.read_policy(tmp_path / "federation", dealt / "hospital-1.csv")
-    assert made.scores is None
     assert made.agreement != tables.read_policy(dealt / "federation").agreement
     client = tables.table_client(tmp_path / "log", made)
     client.begin()
@@ -486,11 +484,11 @@ def test_a_count_that_opens_no_sum_is_spent_and_not_asked_again(
 ) -> None:
     """One of three leaves in it, and with h = 1 nobody may."""
     hospitals.flwr_run(rounds=1)
-    assert not any("count of test rows" in line for line in caplog.messages)
     first = len(hospitals.sent)
     hospitals.dies_after = 2 * first + 2 * HOSPITALS  # rounds have `first` messages
     hospitals.flwr_run()
-    assert "the count of test rows opened no sum" in caplog.messages[-1]
+    line = "finished: 3 of 3 rounds, of which 2 opened a sum; the model is "
+    assert caplog.messages[-1].startswith(line)
     assert not (hospitals.federation / "scores.json").exists()
     kinds = [[e.kind for e in entries_of(hospitals.site(k))] for k in range(3)]
     assert [of.count("scores") for of in kinds] == [0, 1, 1]
@@ -521,5 +519,5 @@ def test_a_hospital_that_is_away_is_left_out_of_the_scores(
     hospitals.dies_after = 2 * 16  # in the count
     hospitals.flwr_run()
     assert caplog.messages[-1].startswith("3 of 4 hospitals, about ")
-    scores, release = hospitals.scores, release_of(hospitals.policy)
+    scores, release = hospitals.scores, hospitals.policy.scores
     assert scores["noise_std"] == pytest.approx(release.share_std * math.sqrt(3))
