@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
     with site.opened() as log:
         state = charge(log.state, received, policy=policy, round_num=round_num)
         kind = "scores" if round_num > policy.config.num_rounds else "charge"
-        facts = {"round": round_num, "randomness": _named(site.randomness)}
+        facts = {"round": round_num, "randomness": _secrecy(site.randomness)}
         log.write(kind, state, facts | policy.costliest(round_num))
 
 
@@ -162,21 +162,16 @@ def answer(
     received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
-        if round_num > site.policy.config.num_rounds:
-            return _scores(site, train, round_num)
-        return end_round(site, received, train, round_num=round_num)
-
-
-def _scores(site: Site, count: Callable[[], Trained], round_num: int) -> Any:
-    """(a site's share of the scores, a record of their ε), which its log has by now."""
-    release, randomness = site.policy.scores, site.randomness
-    zeros = [np.zeros(release.shape, np.float32)]
-    (counts,) = result_of("the count", count, zeros, round_num, clipped=True).arrays
-    words = randomness.words or seeded_words(
-        *jax.random.key_data(randomness.key(round_num, Stream.SCORES)).tolist()
-    )
-    spent = {"rdp": site.policy.promise.total_epsilon}
-    return [release.share(counts, words)], {"epsilon_spent": spent}
+        if round_num <= site.policy.config.num_rounds:
+            return end_round(site, received, train, round_num=round_num)
+        release, randomness = site.policy.scores, site.randomness
+        zeros = [release.zeros]
+        trained = result_of("the count", train, zeros, round_num, clipped=True)
+        key = randomness.key(round_num, Stream.SCORES)
+        words = randomness.words or seeded_words(*jax.random.key_data(key).tolist())
+        spent = {"rdp": site.policy.promise.total_epsilon}
+        noised = whole_numbers(trained.arrays, release.grid, release.share_std, words)
+        return noised[0], {"epsilon_spent": spent}
 
 
 @contextlib.contextmanager
@@ -232,8 +227,8 @@ def charge(
     """
     if not 1 <= round_num <= policy.last_round:
         raise Refused(
-            f"round {round_num} is not one of the {policy.last_round} rounds, from 1, that this "
-            "client agreed to"
+            f"round {round_num} is not one of the {policy.last_round} rounds, from 1, "
+            "that this client agreed to"
         )
     if round_num <= state.last_round:
         raise Refused(
@@ -362,7 +357,7 @@ def finish(
         "num_examples": state.num_examples,
         "released_ratio": ratio,
         **spent,
-        "randomness": _named(randomness),
+        "randomness": _secrecy(randomness),
         **grid,
     }
     return upload, state, dict(plain(record))
@@ -382,7 +377,7 @@ def check_arrays(name: str, arrays: Arrays, shapes: Sequence[Sequence[int]]) -> 
             raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
-def _named(randomness: Randomness) -> str:
+def _secrecy(randomness: Randomness) -> str:
     return "secret" if randomness.hides else "not private: seeded"
 
 

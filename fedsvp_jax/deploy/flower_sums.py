@@ -261,8 +261,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         Raises:
           RuntimeError: the round before, of this server, opened no sum.
         """
-        untrained = self.last_round == self._policy.config.num_rounds
-        if self._is_open or (untrained and not self.num_sums):
+        if self._is_open:
             raise RuntimeError(
                 f"round {self.last_round} opened no sum, though its sites may have "
                 "spent it: nodes left, or refused (their own consoles say why). When "

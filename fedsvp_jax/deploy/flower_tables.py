@@ -25,10 +25,14 @@ from . import tables
 from .answer import Arrays, Trained
 from .flower_sums import SumMod, SumStrategy, SumWorkflow
 from .noise import SECRET, Randomness
-from .scores import sentence
 from .site import LATER, Site
 
 _log = logging.getLogger(__name__)
+_AUC = "AUC {AUC[0]:.2f} (95 %: {AUC[1]:.2f} to {AUC[2]:.2f}), "
+_SCORES = """\
+{sites} of {} hospitals, about {rows} test rows, noise included: {}accuracy \
+{accuracy[0]:.2f} (95 %: {accuracy[1]:.2f} to {accuracy[2]:.2f}), of always saying \
+“{most_frequent}” {guessing:.2f}"""
 
 
 def client_app(
@@ -101,6 +105,7 @@ def main(grid: Grid, context: Context) -> None:
     text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
     opened += strategy.scores is not None
     _log.warning(text, strategy.last_round, planned, opened, file)
-    if strategy.scores is not None:
-        write_json(folder / "scores.json", first.policy.says() | strategy.scores)
-        _log.warning(sentence(strategy.scores, first.policy.config.cohort_size))
+    if (scores := strategy.scores) is not None:
+        write_json(folder / "scores.json", first.policy.says() | scores)
+        auc, cohort = "AUC" in scores and _AUC, first.policy.config.cohort_size
+        _log.warning(_SCORES.format(cohort, (auc or "").format(**scores), **scores))

@@ -125,7 +125,7 @@ def add_secret_noise(
     if not exact:
         std *= 1 + step * math.sqrt(vector.size) / sensitivity
     numbers = rounded(vector, step=step, norm_bound=bound, words=words)
-    add_noise(numbers, step_variance(std, step), words)
+    _add_noise(numbers, step_variance(std, step), words)
     noised = numbers * step
     noised -= origin
     return _reshape(noised, clipped), {"noise_std": std, "grid_step": step}
@@ -149,7 +149,7 @@ def whole_numbers(
     numbers = on_grid(
         vector, step, norm=float(grid.norm), distance=distance, words=words
     )
-    add_noise(numbers, step_variance(std, step), words)
+    _add_noise(numbers, step_variance(std, step), words)
     return _reshape(wrapped(numbers, grid.bits), update), step
 
 
@@ -171,7 +171,7 @@ def released(
     return np.float32(bounded_ratio(float(ratio)))
 
 
-def add_noise(numbers: np.ndarray, variance: Fraction, words: Words) -> None:
+def _add_noise(numbers: np.ndarray, variance: Fraction, words: Words) -> None:
     """Adds N_Z(0, σ²) to each of the numbers (d,), in place."""
     for start in range(0, numbers.size, _DRAWN):
         part = numbers[start : start + _DRAWN]

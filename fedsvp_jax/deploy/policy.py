@@ -1,7 +1,6 @@
 """The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
-import math
 from functools import cached_property
 from typing import Any
 
@@ -26,11 +25,11 @@ from fedsvp_jax.mechanisms import (
     noise_setting,
 )
 from fedsvp_jax.mechanisms.clipping import root_sharers
-from fedsvp_jax.mechanisms.grid import Grid, check_grid, grid_step
+from fedsvp_jax.mechanisms.grid import Grid, check_grid
 from fedsvp_jax.mechanisms.noise_check import check_noise
 from fedsvp_jax.mechanisms.shared_noise import least_opened
 from fedsvp_jax.run.folder import identity
-from fedsvp_jax.run.published_scores import ONE_SIDE, SPLIT, check_relation
+from fedsvp_jax.run.published_scores import SPLIT, check_relation
 
 from .scores import ScoreRelease
 
@@ -97,32 +96,24 @@ class Policy:
             )
         plan = SpendingPlan(self.account)
         multiplier = plan.sums(plan.most_uploads).precision ** -0.5
-        sensitivity, change = config.rows_per_person or 1.0, "left out"
-        if verb == "replace":
-            sensitivity, change = sensitivity * math.sqrt(2), "replaced"
+        sensitivity = (config.rows_per_person or 1) * (1 + (verb == "replace")) ** 0.5
         std = multiplier * sensitivity / root_sharers(config)
         # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
-        grid = Grid(config.noise_bits, 1, config.max_num_examples, lambda _: 1.0)
-        release = ScoreRelease(
-            schema.classes,
-            multiplier,
-            std,
-            grid,
-            float(grid_step(grid, std)),
-            f"{rows} for the test {change}",
-        )
-        check_grid(grid, std=std, num_examples=1, size=math.prod(release.shape))
-        return release
+        most_rows = config.max_num_examples
+        grid = Grid(config.noise_bits, 1, most_rows, lambda _: sensitivity)
+        relation = f"{verb} {rows} for the test".replace("leave", "leave out")
+        number = len(schema.classes)
+        zeros = np.zeros((number, 20 if number == 2 else number), np.float32)
+        check_grid(grid, std=std, num_examples=1, size=zeros.size)
+        return ScoreRelease(schema.classes, multiplier, std, grid, zeros, relation)
 
     def costliest(self, round_num: int) -> dict[str, float]:
-        """z, ε and δ of the costliest upload that a round, from 1, may have.
-
-        The round after the last is that of the `scores`.
+        """z, ε and δ of the costliest upload that a round, from 1, may have; z of the
+        `scores` in the round after.
         """
         mechanism, rounds = self.mechanism, self.config.num_rounds
         if round_num > rounds:
-            promise = self.promise.total_epsilon, self.promise.target_delta
-            return dict(zip(COST, (self.scores.multiplier, *promise), strict=True))
+            return {COST[0]: self.scores.multiplier}
         limits = (
             mechanism.least_multiplier,
             mechanism.most_epsilon,
@@ -251,7 +242,7 @@ class Policy:
         if self.training.schema:
             assumptions.append(loading.neighbour_assumptions(self.training))
         if self.training.publish_scores:
-            assumptions += [SPLIT, *[ONE_SIDE] * bool(self.config.rows_per_person)]
+            assumptions.append(SPLIT)
         return {
             **dataclasses.asdict(self.promise),
             "mechanism": self.name,

@@ -4,7 +4,7 @@ After the last round each site counts its test rows by true class and by what th
 says of them, adds its share of discrete Gaussian noise, and masks the counts as it
 masks an upload. The server opens their sum alone:
 
-    share    a site's counts in steps of the grid, with its share of the noise
+    counts   of one site, which `answer` notes in its log, noises and masks
     scores   what the sum says: AUC, accuracy and the most frequent class, with
              intervals of the rows' and the noise's spread
 
@@ -19,12 +19,8 @@ import numpy as np
 
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.tables.scores import auc_variance
-from fedsvp_jax.mechanisms.discrete_gaussian import Words, step_variance, wrapped
-from fedsvp_jax.mechanisms.grid import Grid
+from fedsvp_jax.mechanisms.grid import Grid, grid_step
 
-from .noise import add_noise
-
-_BINS = 20  # of the second class's probability
 _ERRORS = 1.96  # standard errors of a 95 % interval
 _SHARES = np.linspace(0, 1, 1001)  # that an interval may hold
 
@@ -38,8 +34,10 @@ class ScoreRelease(NamedTuple):
       share_std: of a site's noise on each count, zΔ/√(K − h). A row moves the counts by
         Δ (L2): 1 where it is left out, √2 where it is replaced, times the rows of a
         person.
-      grid: of a masked number; `norm` rows of a site are counted, the first by position.
-      step: of the grid, γ = 2^-n.
+      grid: of masked numbers, for counts that lie Δ apart (P17). Its norm is the rows
+        of a site that are counted, the first by position.
+      zeros: (C, bins) float32: by class, and of two by twentieths of the second's
+        probability, of more by the class that is predicted.
       relation: neighbours.
     """
 
@@ -47,44 +45,30 @@ class ScoreRelease(NamedTuple):
     multiplier: float
     share_std: float
     grid: Grid
-    step: float
+    zeros: np.ndarray
     relation: str
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(C, twentieths of the second class's probability), or (C, C) from three."""
-        number = len(self.classes)
-        return number, _BINS if number == 2 else number
-
     def counts(self, chances: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """The counts of a site's rows, float32 of `shape`; they must not leave.
+        """The counts of a site's rows, like `zeros`; they must not leave.
 
         Args:
           chances: (n, C) probabilities.
           labels: (n,) in [0, C).
         """
-        places, most = chances.argmax(1), int(self.grid.norm)
+        table, limit = self.zeros.copy(), int(self.grid.norm)
+        places = chances.argmax(1)
         if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
-            places = np.ceil(chances[:, 1] * _BINS).astype(int).clip(1) - 1
-        table = np.zeros(self.shape, np.float32)
-        np.add.at(table, (labels[:most], places[:most]), 1)
+            bins = table.shape[1]
+            places = np.ceil(chances[:, 1] * bins).astype(int).clip(1) - 1
+        np.add.at(table, (labels[:limit], places[:limit]), 1)
         return table
-
-    def share(self, counts: np.ndarray, words: Words) -> np.ndarray:
-        """A site's part of the sum: int64 of `shape`, counts/γ with noise, modulo 2^b.
-
-        1/γ is a whole number, so nothing is rounded.
-        """
-        numbers = counts.ravel().astype(np.int64) * int(1 / self.step)
-        add_noise(numbers, step_variance(self.share_std, self.step), words)
-        return wrapped(numbers, self.grid.bits).reshape(self.shape)
 
     def scores(self, total: np.ndarray, sites: int) -> Record:
         """What may be published of the sum of so many sites' shares.
 
-        A score is the root θ of T(θ), its interval all θ with |T(θ)| ≤ 1.96·SE(θ)
-        (Fieller 1954), so noise in a divisor counts too. With counts c of noise variance
-        s² each, and N of them:
+        A score is the root θ of T(θ), and its interval all θ with |T(θ)| ≤ 1.96·SE(θ)
+        (Fieller 1954), so noise in a divisor counts too. With counts c of noise
+        variance s² each, and N of them:
 
             accuracy   T = Σ (1[right] − θ) c
                        SE² = Nθ(1 − θ) + s² Σ (1[right] − θ)²
@@ -95,56 +79,39 @@ class ScoreRelease(NamedTuple):
         noises is covered. The AUC is that of probabilities rounded to twentieths.
 
         Returns:
-          sites, rows; accuracy, guessing (of the class `most_frequent`) and, of two
-          classes, AUC: each a value with the ends of its 95 % interval; the counts, and
-          noise_std of each.
+          sites, rows; accuracy and, of two classes, AUC: [value, the two ends of its 95
+          % interval]; guessing, the share of the class `most_frequent`; the counts,
+          and noise_std of each.
         """
-        counts, variance = total * self.step, sites * self.share_std**2
-        by_class, bins = counts.sum(1), np.arange(counts.shape[1])
-        labels = np.arange(len(counts))[:, None]
-        right = bins * len(counts) // len(bins) == labels
-        frequent = (labels == by_class.argmax()) & (bins >= 0)
+        counts = total * float(grid_step(self.grid, self.share_std))
+        variance = sites * self.share_std**2
+        by_class, rows = counts.sum(1), max(counts.sum(), 1)
+        number, bins = counts.shape
         thetas = _SHARES[:, None, None]
 
-        def estimate(slopes: np.ndarray, error: np.ndarray, degree: int = 1) -> Record:
-            """θ where T is nearest to 0, and the ends of all likely θ, by T's slopes."""
+        def estimate(slopes: np.ndarray, error: np.ndarray, degree: int) -> list[float]:
+            """(θ where T is nearest to 0, ends of all likely θ), by the slopes of T."""
             excess = np.abs((slopes * counts).sum((1, 2))) / degree
             excess /= np.sqrt(error + variance * (slopes**2).sum((1, 2)))
-            likely = _SHARES[excess <= max(_ERRORS, excess.min())].tolist()
-            value = float(_SHARES[excess.argmin()])
-            return {"value": value, "low": likely[0], "high": likely[-1]}
+            likely = np.flatnonzero(excess <= max(_ERRORS, excess.min()))
+            return _SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
 
-        of_rows = max(counts.sum(), 1) * _SHARES * (1 - _SHARES)
-        scores = {
-            "accuracy": estimate(right - thetas, of_rows),
-            "guessing": estimate(frequent - thetas, of_rows),
-        }
-        if len(counts) == 2:
-            weights = np.tri(len(bins), k=-1) + np.eye(len(bins)) / 2 - thetas
+        right = np.arange(bins) * number // bins == np.arange(number)[:, None]
+        error = rows * _SHARES * (1 - _SHARES)
+        scores = {"accuracy": estimate(right - thetas, error, 1)}
+        if number == 2:
+            weights = np.tri(bins, k=-1) + np.eye(bins) / 2 - thetas
             slopes = np.stack([counts[1] @ weights, weights @ counts[0]], 1)
             zeros, ones = by_class.clip(1)
-            of_pairs = auc_variance(_SHARES, ones, zeros) * (ones * zeros) ** 2
-            scores = {"AUC": estimate(slopes, of_pairs, 2), **scores}
+            error = auc_variance(_SHARES, ones, zeros) * (ones * zeros) ** 2
+            scores["AUC"] = estimate(slopes, error, 2)
         return {
             "sites": sites,
-            "rows": round(counts.sum()),
+            "rows": round(rows),
+            "guessing": float(by_class.max() / rows),
             "most_frequent": self.classes[by_class.argmax()],
-            **scores,
             "counts": counts.tolist(),
             "noise_std": variance**0.5,
             "relation": self.relation,
+            **scores,
         }
-
-
-def sentence(scores: Record, sites: int) -> str:
-    """What a coordinator reads of the scores, of so many sites that were asked."""
-    parts = [
-        "{} {value:.2f} (95 %: {low:.2f} to {high:.2f})".format(name, **score)
-        for name, score in scores.items()
-        if isinstance(score, dict)
-    ]
-    text = (
-        "{sites} of {} hospitals, about {rows} test rows: {}; the intervals count the "
-    )
-    text += "noise, and guessing is always “{most_frequent}”"
-    return text.format(sites, ", ".join(parts), **scores)

@@ -52,7 +52,7 @@ class Ledger(NamedTuple):
       first: the body of its first entry.
       entries: the number of those that are right.
       rows: in order; the last ε is what was spent.
-      counts: of test rows, likewise; one at most, and none unless it was agreed to.
+      counts: of test rows, likewise; a second adds its ε to the first's.
       witnessed: whether the witness's file was compared.
       problems: one sentence each; none where all is right.
       notes: what an auditor should know besides.
@@ -101,9 +101,6 @@ def audit(
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
         problems += _sum_problems(first["promise"], rows)
         problems += _sum_problems(first["promise"], counts)
-        agreed = counts and first["policy"]["config"].get("publish_scores")
-        if len(counts) > bool(agreed):
-            problems.append("test rows were counted more often than was agreed")
         notes = _notes(entries, newest)
         ledger = Ledger(
             *(path.name, first, len(entries), rows, counts),
@@ -304,10 +301,12 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     limit = promise["total_epsilon"]
     status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
     spent, claim = labels.significant(ledger.spent), meaning(promise, status)
+    counts = [f"ε = {labels.significant(row.epsilon)}" for row in ledger.counts]
     verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
         verdict = "not in order"
         spent = claim = "not known, since the log is not in order"
+        counts = []
     return [
         ("site", ledger.first["name"]),
         ("verdict", verdict),
@@ -317,14 +316,7 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
         ("every ε is", claim),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
-        *(
-            (
-                "test rows",
-                f"ε = {labels.significant(row.epsilon)} by one count of scores",
-            )
-            for row in ledger.counts
-            if not ledger.problems
-        ),
+        *(("test rows", f"{text} by one count of scores") for text in counts),
     ]
 
 

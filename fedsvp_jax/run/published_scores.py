@@ -32,7 +32,7 @@ _ASSUMPTIONS = (
     "nothing else that is scored on them is published",
 )
 _ONE_ROW = "a person has one row, for the test or at one client"
-ONE_SIDE = "whose a row is, is given, and all rows of a person are on one side"
+_ONE_SIDE = "whose a row is, is given, and all rows of a person are on one side"
 _NOMINAL = "nominal"  # how a reason begins
 
 
@@ -122,7 +122,7 @@ def noised_accuracy(right: np.ndarray, program: Program, summary: Record) -> Rec
         else f"replace all test rows of a person (at most {limit})",
         "method": "discrete Laplace noise on the count of right answers",
         "assumptions": "; ".join(
-            (*_ASSUMPTIONS, _ONE_ROW if limit is None else ONE_SIDE, *nominal)
+            (*_ASSUMPTIONS, _ONE_ROW if limit is None else _ONE_SIDE, *nominal)
         ),
         "copies": 1,
     }

@@ -49,16 +49,16 @@ def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
     return float(likely[0]), float(likely[-1])
 
 
-def auc_variance(areas: np.ndarray, ones: float, others: float) -> np.ndarray:
+def auc_variance(areas: np.ndarray, ones: float, zeros: float) -> np.ndarray:
     """SE² = (θ(1−θ) + (m−1)(θ/(2−θ) − θ²) + (n−1)(2θ²/(1+θ) − θ²)) / mn.
 
-    Of an AUC whose expectation is θ, `areas`, on m `ones` and n `others`; Hanley and
+    Of an AUC whose expectation is θ, `areas`, on m `ones` and n `zeros`; Hanley and
     McNeil (1982).
     """
     above, below = areas / (2 - areas), 2 * areas**2 / (1 + areas)
     variance = areas * (1 - areas) + (ones - 1) * (above - areas**2)
-    variance += (others - 1) * (below - areas**2)
-    return variance / (ones * others)
+    variance += (zeros - 1) * (below - areas**2)
+    return variance / (ones * zeros)
 
 
 def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[float]:
