@@ -302,7 +302,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         it, in the round after.
         """
         if self.last_round > self._policy.config.num_rounds:
-            self.scores = self._policy.scores.scores(*numbers, count)
+            self.scores = self._policy.scores.scores(numbers[0], count)
             return
         self.num_sums, self.last_sum = self.num_sums + 1, numbers
         unit = self._step / np.float32(count)

@@ -15,6 +15,7 @@ as all rounds of training together give a training row. So one ε holds for both
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.files import Record
@@ -83,7 +84,7 @@ class ScoreRelease(NamedTuple):
           % interval]; guessing, the share of the class `most_frequent`; the counts,
           and noise_std of each.
         """
-        counts = total * float(grid_step(self.grid, self.share_std))
+        counts = total * float(grid_step(self.grid, jnp.float32(self.share_std)))
         variance = sites * self.share_std**2
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape

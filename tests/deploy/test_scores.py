@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import assert_sentence, command
@@ -64,7 +65,7 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def step_of(release: ScoreRelease) -> float:
     """Of the grid, a power of two of 1 at most."""
-    step = float(grid_step(release.grid, np.float32(release.share_std)))
+    step = float(grid_step(release.grid, jnp.float32(release.share_std)))
     assert step <= 1 and math.log2(step).is_integer()
     return step
 
