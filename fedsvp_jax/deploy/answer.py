@@ -239,9 +239,7 @@ def charge(
         )
     shapes = [list(array.shape) for array in received]
     check_arrays("the received model", received, state.shapes or shapes)
-    if (
-        round_num > policy.config.num_rounds
-    ):  # of test rows, of which no other round tells
+    if round_num > policy.config.num_rounds:  # it moves no sum of training rows
         return dataclasses.replace(state, last_round=round_num, before=None)
     spent = state.spent + int(policy.allowance.costs[round_num - 1])
     if spent > int(policy.allowance.budget):
