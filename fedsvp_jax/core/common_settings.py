@@ -274,7 +274,8 @@ class EvaluationSettings(Settings):
         "Also write an accuracy on the test rows that may be published, in "
         "summary.json (`published_scores`): a count with noise of --total_epsilon. For "
         "runs that hide one record or person. No client trains on a test row, so the ε "
-        "of the run stays the same.",
+        "of the run stays the same. `fedsvp site propose` takes it too: AUC and "
+        "accuracy over all sites, in scores.json.",
         needs="total_epsilon",
     )
     eval_batch_size: int = setting(

@@ -22,9 +22,10 @@ import numpy as np
 
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import Record, plain
-from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.prng import Stream, stream_key
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.clipping import root_sharers
+from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 
 from .noise import SECRET, Arrays, Randomness, add_secret_noise, released, whole_numbers
 from .policy import COST, Policy
@@ -67,7 +68,9 @@ def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
     policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
         state = charge(log.state, received, policy=policy, round_num=round_num)
-        log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
+        kind = "scores" if round_num > policy.config.num_rounds else "charge"
+        facts = {"round": round_num, "randomness": _secrecy(site.randomness)}
+        log.write(kind, state, facts | policy.costliest(round_num))
 
 
 def end_round(
@@ -153,12 +156,23 @@ def answer(
 ) -> tuple[Arrays, Record]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
-    Until it ends, no other process answers for the site.
+    Until it ends, no other process answers for the site. Of the round after the last,
+    that of `policy.scores`, `train` counts the test rows.
     """
     received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
-        return end_round(site, received, train, round_num=round_num)
+        if round_num <= site.policy.config.num_rounds:
+            return end_round(site, received, train, round_num=round_num)
+        release, randomness = site.policy.scores, site.randomness
+        zeros = [release.zeros]
+        trained = result_of("the count", train, zeros, round_num, clipped=True)
+        key = randomness.training_key(round_num)
+        key = stream_key(key, Stream.SCORES, randomness.client_id)
+        words = randomness.words or seeded_words(*jax.random.key_data(key).tolist())
+        spent = {"rdp": site.policy.promise.total_epsilon}
+        noised = whole_numbers(trained.arrays, release.grid, release.share_std, words)
+        return noised[0], {"epsilon_spent": spent}
 
 
 @contextlib.contextmanager
@@ -212,11 +226,10 @@ def charge(
         would exceed the promise, or the arrays are not finite float32 arrays of the
         model's shapes.
     """
-    rounds = policy.config.num_rounds
-    if not 1 <= round_num <= rounds:
+    if not 1 <= round_num <= policy.last_round:
         raise Refused(
-            f"round {round_num} is not one of the {rounds} rounds, from 1, that this "
-            "client agreed to"
+            f"round {round_num} is not one of the {policy.last_round} rounds, from 1, "
+            "that this client agreed to"
         )
     if round_num <= state.last_round:
         raise Refused(
@@ -224,11 +237,13 @@ def charge(
             f"{state.last_round}, and answers each round once (by end_round, where the "
             "training failed)"
         )
+    shapes = [list(array.shape) for array in received]
+    check_arrays("the received model", received, state.shapes or shapes)
+    if round_num > policy.config.num_rounds:  # it moves no sum of training rows
+        return dataclasses.replace(state, last_round=round_num, before=None)
     spent = state.spent + int(policy.allowance.costs[round_num - 1])
     if spent > int(policy.allowance.budget):
         raise Refused(SPENT)
-    shapes = [list(array.shape) for array in received]
-    check_arrays("the received model", received, state.shapes or shapes)
     return dataclasses.replace(
         state.with_upload(policy, policy.costliest(round_num)),
         last_round=round_num,
@@ -341,7 +356,7 @@ def finish(
         "num_examples": state.num_examples,
         "released_ratio": ratio,
         **spent,
-        "randomness": "secret" if randomness.hides else "not private: seeded",
+        "randomness": _secrecy(randomness),
         **grid,
     }
     return upload, state, dict(plain(record))
@@ -359,6 +374,10 @@ def check_arrays(name: str, arrays: Arrays, shapes: Sequence[Sequence[int]]) -> 
             )
         if not np.isfinite(array).all():
             raise Refused(f"array {place} of {name} holds NaN or infinity")
+
+
+def _secrecy(randomness: Randomness) -> str:
+    return "secret" if randomness.hides else "not private: seeded"
 
 
 def _in_float32(arrays: Arrays) -> Arrays:

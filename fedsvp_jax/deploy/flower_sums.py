@@ -146,9 +146,10 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        spent, promise = record["epsilon_spent"]["rdp"], self.site.policy.says()
-        text = "round {} of {num_rounds} is charged: ε = {:.4g} of {total_epsilon}"
-        _log.warning(text.format(round_num, spent, **promise))
+        spent, policy = record["epsilon_spent"]["rdp"], self.site.policy
+        text = "round {} of {} is charged: ε = {:.4g} of {}"
+        limit = policy.promise.total_epsilon
+        _log.warning(text.format(round_num, policy.last_round, spent, limit))
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
@@ -204,6 +205,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
       last_round: the last that was begun, from 1; 0 before the first.
       num_sums: rounds that were opened.
       last_sum: the whole numbers that the clients of the last of them sent together.
+      scores: of `policy.scores`, once their sum is opened.
     """
 
     def __init__(
@@ -217,6 +219,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays: Arrays = initial
         self.last_sum: Arrays = []
+        self.scores: Record | None = None
         self.num_sums = self.last_round = 0
         self._policy, settings = policy, policy.training
         self._is_open = False  # a round was begun, and its sum is not here yet
@@ -269,7 +272,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         text = (
             "round %d of %d by the sites' logs (by Flower's, %d since its last start)"
         )
-        _log.warning(text, self.last_round, self._policy.config.num_rounds, since_start)
+        _log.warning(text, self.last_round, self._policy.last_round, since_start)
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
 
@@ -295,7 +298,12 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         return ndarrays_to_parameters(self.arrays), {}
 
     def _move(self, count: int, numbers: Arrays) -> None:
-        """Moves the model by the sum of so many clients, in the last round."""
+        """Moves the model by the sum of so many clients, in the last round; or scores
+        it, in the round after.
+        """
+        if self.last_round > self._policy.config.num_rounds:
+            self.scores = self._policy.scores.scores(numbers[0], count)
+            return
         self.num_sums, self.last_sum = self.num_sums + 1, numbers
         unit = self._step / np.float32(count)
         average = [leaf.astype(np.float32) * unit for leaf in numbers]

@@ -19,7 +19,7 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_tables needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.core.files import Record, make_folder
+from fedsvp_jax.core.files import Record, make_folder, write_json
 
 from . import tables
 from .answer import Arrays, Trained
@@ -28,6 +28,11 @@ from .noise import SECRET, Randomness
 from .site import LATER, Site
 
 _log = logging.getLogger(__name__)
+_AUC = "AUC {AUC[0]:.2f} (95 %: {AUC[1]:.2f} to {AUC[2]:.2f}), "
+_SCORES = """\
+{sites} of {} hospitals, about {rows} test rows, noise included: {}accuracy \
+{accuracy[0]:.2f} (95 %: {accuracy[1]:.2f} to {accuracy[2]:.2f}), of always saying \
+“{most_frequent}” {guessing:.2f}"""
 
 
 def client_app(
@@ -49,12 +54,20 @@ def client_app(
             "randomness": randomness(context),
         }
 
-        def train(received: Arrays, round_num: int) -> Trained:
-            client = tables.table_client(log, **own)
-            client.site.read()  # the log that the mod opens counts these rows
-            return client.train(received, round_num)
+        site = Site(log, data=LATER, **own)
 
-        return SumMod(Site(log, data=LATER, **own), train)(message, context, None)
+        def train(received: Arrays, round_num: int) -> Trained:
+            rows = tables.table_rows(site.policy)
+            client = tables.table_client(log, rows=rows, **own)
+            client.site.read()  # the log that the mod opens counts these rows
+            if round_num <= site.policy.config.num_rounds:
+                return client.train(received, round_num)
+            trained = client.trained_model(received, round_num - 1)
+            chances = trained.probabilities(rows.test_inputs)
+            counts = site.policy.scores.counts(chances, rows.test_labels)
+            return Trained([counts], clipped=True)
+
+        return SumMod(site, train)(message, context, None)
 
     return app
 
@@ -75,7 +88,7 @@ def main(grid: Grid, context: Context) -> None:
     first, rounds = tables.server_client(folder), folder / "rounds"
     make_folder(rounds)
     strategy = SumStrategy(first.policy, first.initial_arrays, rounds)
-    planned = min(int(settings["rounds"]), first.policy.config.num_rounds)
+    planned = min(int(settings["rounds"]), first.policy.last_round)
     workflow = SumWorkflow(first.policy, timeout=float(settings["round-timeout"]))
     config = ServerConfig(num_rounds=planned - strategy.last_round)
     if config.num_rounds > 0:
@@ -90,4 +103,9 @@ def main(grid: Grid, context: Context) -> None:
     file = folder / "model.safetensors"
     dataclasses.replace(model, schema=schema).save(file)
     text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
+    opened += strategy.scores is not None
     _log.warning(text, strategy.last_round, planned, opened, file)
+    if (scores := strategy.scores) is not None:
+        write_json(folder / "scores.json", first.policy.says() | scores)
+        auc, cohort = "AUC" in scores and _AUC, first.policy.config.cohort_size
+        _log.warning(_SCORES.format(cohort, (auc or "").format(**scores), **scores))

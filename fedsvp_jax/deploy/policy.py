@@ -25,9 +25,13 @@ from fedsvp_jax.mechanisms import (
     noise_setting,
 )
 from fedsvp_jax.mechanisms.clipping import root_sharers
+from fedsvp_jax.mechanisms.grid import Grid, check_grid
 from fedsvp_jax.mechanisms.noise_check import check_noise
 from fedsvp_jax.mechanisms.shared_noise import least_opened
 from fedsvp_jax.run.folder import identity
+from fedsvp_jax.run.published_scores import SPLIT, check_relation
+
+from .scores import ScoreRelease
 
 MODULUS = 2**32  # of secure sums
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
@@ -70,9 +74,46 @@ class Policy:
         """The cost of an upload of each round, and the most that may be spent."""
         return SpendingPlan(self.account).allowance
 
+    @property
+    def last_round(self) -> int:
+        """The last that a site answers: with --publish_scores that of the `scores`."""
+        return self.config.num_rounds + self.training.publish_scores
+
+    @cached_property
+    def scores(self) -> ScoreRelease:
+        """The release of test rows after the last round (--publish_scores).
+
+        Raises:
+          ValueError: the rounds hide more than a row, or their sums are not secure; no
+            schema names the classes; the grid is too coarse.
+        """
+        verb, rows = check_relation(self.mechanism.basis.relation).groups()
+        schema, config = self.training.declared(), self.config
+        if self.mechanism.subsampling or not self.summed or schema is None:
+            raise ValueError(
+                "publish_scores needs the secure sums of a federation over tables "
+                "(fedsvp site propose): leave it out"
+            )
+        plan = SpendingPlan(self.account)
+        multiplier = plan.sums(plan.most_uploads).precision ** -0.5
+        sensitivity = (config.rows_per_person or 1) * (1 + (verb == "replace")) ** 0.5
+        std = multiplier * sensitivity / root_sharers(config)
+        # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
+        most_rows = config.max_num_examples
+        grid = Grid(config.noise_bits, 1, most_rows, lambda _: sensitivity)
+        relation = f"{verb} {rows} for the test".replace("leave", "leave out")
+        number = len(schema.classes)
+        zeros = np.zeros((number, 20 if number == 2 else number), np.float32)
+        check_grid(grid, std=std, num_examples=1, size=zeros.size)
+        return ScoreRelease(schema.classes, multiplier, std, grid, zeros, relation)
+
     def costliest(self, round_num: int) -> dict[str, float]:
-        """z, ε and δ of the costliest upload that a round, from 1, may have."""
+        """z, ε and δ of the costliest upload that a round, from 1, may have; z of the
+        `scores` in the round after.
+        """
         mechanism, rounds = self.mechanism, self.config.num_rounds
+        if round_num > rounds:
+            return {COST[0]: self.scores.multiplier}
         limits = (
             mechanism.least_multiplier,
             mechanism.most_epsilon,
@@ -200,6 +241,8 @@ class Policy:
         assumptions = [claim.assumptions]
         if self.training.schema:
             assumptions.append(loading.neighbour_assumptions(self.training))
+        if self.training.publish_scores:
+            assumptions.append(SPLIT)
         return {
             **dataclasses.asdict(self.promise),
             "mechanism": self.name,
@@ -339,4 +382,5 @@ def make_policy(
             "needs the engine alone"
         )
     _ = policy.allowance  # refuses a promise that cannot be kept
+    _ = config.publish_scores and policy.scores
     return policy

@@ -52,6 +52,7 @@ class Ledger(NamedTuple):
       first: the body of its first entry.
       entries: the number of those that are right.
       rows: in order; the last ε is what was spent.
+      counts: of test rows, likewise; a second adds its ε to the first's.
       witnessed: whether the witness's file was compared.
       problems: one sentence each; none where all is right.
       notes: what an auditor should know besides.
@@ -61,6 +62,7 @@ class Ledger(NamedTuple):
     first: Record
     entries: int
     rows: list[Row]
+    counts: list[Row]
     witnessed: bool
     problems: list[str]
     notes: list[str]
@@ -94,13 +96,15 @@ def audit(
     first = entries[0].body
     try:
         _check_words(entries)
-        rows = _rows(entries)
+        rows, counts = _rows(entries), _rows(entries, of_tests=True)
         newest, unread = _seen(witness, first)
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
         problems += _sum_problems(first["promise"], rows)
+        problems += _sum_problems(first["promise"], counts)
         notes = _notes(entries, newest)
         ledger = Ledger(
-            path.name, first, len(entries), rows, newest is not None, problems, notes
+            *(path.name, first, len(entries), rows, counts),
+            *(newest is not None, problems, notes),
         )
         facts(ledger), first["site"], first["witness"]  # which a page shows
     except _WRONG as error:
@@ -124,15 +128,19 @@ def _check_words(entries: Sequence[Entry]) -> None:
         if not any(re.fullmatch(pattern, str(value)) for pattern in patterns):
             raise ValueError(f"no version promises {name} = {value!r}")
     for entry in entries[1:]:
-        if entry.kind not in ("charge", "upload"):
+        if entry.kind not in ("charge", "upload", "scores"):
             raise ValueError(f"no version writes an entry of the kind {entry.kind!r}")
 
 
-def _rows(entries: Sequence[Entry]) -> list[Row]:
-    """One row for each charge, with its upload, and for each uncharged upload."""
+def _rows(entries: Sequence[Entry], *, of_tests: bool = False) -> list[Row]:
+    """One row for each charge, with its upload, and for each uncharged upload; or for
+    each count of test rows.
+    """
     promise = entries[0].body["promise"]
     rows: list[Row] = []
     for entry in entries[1:]:
+        if (entry.kind == "scores") != of_tests:
+            continue
         body = entry.body
         number, z = body["round"], body["noise_multiplier"]
         # A silent upload, which no record decides, has no noise and spends nothing.
@@ -293,10 +301,12 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     limit = promise["total_epsilon"]
     status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
     spent, claim = labels.significant(ledger.spent), meaning(promise, status)
+    counts = [f"ε = {labels.significant(row.epsilon)}" for row in ledger.counts]
     verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
         verdict = "not in order"
         spent = claim = "not known, since the log is not in order"
+        counts = []
     return [
         ("site", ledger.first["name"]),
         ("verdict", verdict),
@@ -306,6 +316,7 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
         ("every ε is", claim),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
+        *(("test rows", f"{text} by one count of scores") for text in counts),
     ]
 
 

@@ -25,9 +25,10 @@ from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_wor
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _RISK = 0.05  # with which the interval misses, half of it for the noise
+SPLIT = "which rows are for the test follows none of their values but the given client"
 _ASSUMPTIONS = (
     "who counts the right answers sees the test rows, and is trusted",
-    "which rows are for the test follows none of their values but the given client",
+    SPLIT,
     "nothing else that is scored on them is published",
 )
 _ONE_ROW = "a person has one row, for the test or at one client"
@@ -54,17 +55,28 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
             f"took {bounds * each:g} of total_epsilon = {config.total_epsilon:g}; "
             "raise it, or leave publish_scores out"
         )
-    if not re.match(_RECORD, relation):
-        raise ValueError(
-            f"publish_scores hides one test row, and this run is to hide more: "
-            f"{relation}; leave it out, or test on rows of people who agreed "
-            "(--test_data)"
-        )
+    check_relation(relation)
     if loss is not None:
         raise ValueError(
             "publish_scores must be left out with a loss of your own, which counts no "
             "right answers"
         )
+
+
+def check_relation(relation: str) -> re.Match[str]:
+    """How it speaks of a row: (replace or leave, one record or those of a person).
+
+    Raises:
+      ValueError: it is of a whole client.
+    """
+    match = re.match(_RECORD, relation)
+    if match is None:
+        raise ValueError(
+            f"publish_scores hides one test row, and this run is to hide more: "
+            f"{relation}; leave it out, or test on rows of people who agreed "
+            "(--test_data)"
+        )
+    return match
 
 
 def noised_accuracy(right: np.ndarray, program: Program, summary: Record) -> Record:

@@ -15,6 +15,7 @@ from superlink import ROOT, Federation
 from fedsvp_jax.accounting import SpendingPlan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded, tables
+from fedsvp_jax.report import ledger
 
 pytest.importorskip("flwr")
 
@@ -77,15 +78,17 @@ PHASES = ("", "setup", "share_keys", "collect_masked_vectors", "unmask")
 HOSPITALS = 5
 
 
-def joined(folder: pathlib.Path) -> None:
-    """A proposal, and the logs of five hospitals that joined."""
-    example("flower_sums/deal.py").deal(folder, HOSPITALS)
+def joined(
+    folder: pathlib.Path, hospitals: int = HOSPITALS, *flags: str, most: int = 100
+) -> None:
+    """A proposal, and the logs of the hospitals that joined."""
+    example("flower_sums/deal.py").deal(folder, hospitals)
     words = ("experiments.site", "propose", str(folder / "federation"))
-    counts = ("--num_examples=450", "--max_num_examples=100", "--total_epsilon=3")
-    told = (f"--schema={folder / 'schema.toml'}", f"--num_clients={HOSPITALS}")
-    ended = command(*words, *told, *counts, "--num_rounds=2")
+    counts = ("--num_examples=450", f"--max_num_examples={most}", "--total_epsilon=3")
+    told = (f"--schema={folder / 'schema.toml'}", f"--num_clients={hospitals}")
+    ended = command(*words, *told, *counts, "--num_rounds=2", *flags)
     assert ended.status == 0, ended
-    for number in range(HOSPITALS):
+    for number in range(hospitals):
         table = folder / f"hospital-{number}.csv"
         made = tables.read_policy(folder / "federation", table)
         tables.table_client(folder / f"log-{number}", made).begin()
@@ -144,3 +147,22 @@ def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
     assert count == len(shares)
     for got, leaf in zip(found, total, strict=True):
         np.testing.assert_array_equal(got, leaf)
+
+
+def test_three_supernodes_end_with_scores_over_all_their_test_rows(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Two rounds, and the count after them, which every log has charged."""
+    made = Federation(tmp_path, "flower_sums", 3)
+    place = made.state / "federation"
+    joined(made.state, 3, "--publish_scores", "--colluders=1", most=160)
+    try:
+        made.start()
+        told = made.run(f'rounds=3 folder="{place}"', place / "scores.json")
+    finally:
+        made.stop()
+    assert "finished: 3 of 3 rounds, of which 3 opened a sum" in told, told
+    assert "3 of 3 hospitals, about " in told and "included: AUC 0." in told
+    for number in range(3):
+        log = made.state / f"log-{number}"
+        assert [row.round for row in ledger.audit(log).counts] == [3]

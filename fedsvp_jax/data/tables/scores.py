@@ -35,24 +35,30 @@ def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
 def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
     """The 95 % interval of an AUC on so many positive and other rows.
 
-    All θ with |AUC − θ| ≤ 1.96·SE(θ); Hanley and McNeil (1982) give
-
-        SE² = (θ(1−θ) + (m−1)(θ/(2−θ) − θ²) + (n−1)(2θ²/(1+θ) − θ²)) / mn
-
-    At θ = 1/2 this is the variance of Mann and Whitney (1947), so an interval above
-    1/2 is their test's verdict.
+    All θ with |AUC − θ| ≤ 1.96·SE(θ), SE² being `auc_variance`. At θ = 1/2 this is the
+    variance of Mann and Whitney (1947), so an interval above 1/2 is their test's
+    verdict.
 
     Args:
       area: in [0, 1].
       ones: m, at least 1.
       others: n, at least 1.
     """
-    above, below = _AREAS / (2 - _AREAS), 2 * _AREAS**2 / (1 + _AREAS)
-    variance = _AREAS * (1 - _AREAS) + (ones - 1) * (above - _AREAS**2)
-    variance += (others - 1) * (below - _AREAS**2)
-    error = np.sqrt(variance / (ones * others))
+    error = np.sqrt(auc_variance(_AREAS, ones, others))
     likely = _AREAS[np.abs(area - _AREAS) <= np.maximum(_ERRORS * error, _AREAS[1])]
     return float(likely[0]), float(likely[-1])
+
+
+def auc_variance(areas: np.ndarray, ones: float, zeros: float) -> np.ndarray:
+    """SE² = (θ(1−θ) + (m−1)(θ/(2−θ) − θ²) + (n−1)(2θ²/(1+θ) − θ²)) / mn.
+
+    Of an AUC whose expectation is θ, `areas`, on m `ones` and n `zeros`; Hanley and
+    McNeil (1982).
+    """
+    above, below = areas / (2 - areas), 2 * areas**2 / (1 + areas)
+    variance = areas * (1 - areas) + (ones - 1) * (above - areas**2)
+    variance += (zeros - 1) * (below - areas**2)
+    return variance / (ones * zeros)
 
 
 def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[float]:
