@@ -69,7 +69,7 @@ def factored(
             for text in filter(lambda text: len(text) > LONG, texts):
                 marks.setdefault((name, text), f"[{len(marks) + 1}]")
     sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
-    notes = [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
+    notes = [f"{sentence}."] if sentence else []
     notes += [f"{mark} {name}: {text}." for (name, text), mark in marks.items()]
     remaining = [
         {k: marks.get((k, text), text) for k, text in row.items() if k not in shared}
