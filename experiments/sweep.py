@@ -28,11 +28,10 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import provenance
 
 from . import command, flag_values, presets, printed, unread_flags
 
-command.define_settings(without=["mechanism", "epsilon", "seed", *provenance.OF_RUNS])
+command.define_settings(without=["mechanism", "epsilon", "seed"])
 command.define_output()
 command.define_running()
 flags.DEFINE_enum(

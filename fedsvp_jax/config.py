@@ -36,7 +36,6 @@ from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 class ExperimentConfig(
     ExecutionSettings,
     EvaluationSettings,
-    shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
     PromiseSettings,
@@ -245,7 +244,6 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
             max_turns = math.ceil(config.num_rounds / turns)
             config = dataclasses.replace(config, max_uploads=max_turns)
     shapley.check_settings(config, config.num_attributes)
-    shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()
     if config.mechanism not in names:
         raise unknown("mechanism", config.mechanism, names)

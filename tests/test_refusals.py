@@ -17,7 +17,6 @@ POISSON = STEPS | {"batches": "poisson", "relation": "add_remove"}
 ONE_STEP = POISSON | {"mechanism": "gaussian", "local_steps": 1}
 TURNS = {"cohorts": "cyclic", "num_clients": 6, "num_hbc_clients": 0}
 BANDS = {"mechanism": "dp_fedavg", "noise_bands": 2} | TURNS
-VALUES = {"client_values": "exact", "validation_examples": 60}
 NBAFL = {"mechanism": "nbafl"}
 DP_FEDAVG, REESTIMATED = {"mechanism": "dp_fedavg"}, {"mechanism": "reestimation"}
 ADAPTIVE = DP_FEDAVG | {"adaptive_clip": True, "count_noise_std": 3.0}
@@ -28,8 +27,7 @@ OTHER_CLIPS = itertools.product(
     (DP_FEDAVG, REESTIMATED), ("weight_clip", "per_example", "attribute_records")
 )
 ESTIMATED = {"shapley": "additive", "num_attributes": 4}
-PROCESS = {"client_values": "gp", "client_value_models": 4}
-BLENDED = VALUES | {"client_values": "additive"}
+PROCESS = {"shapley": "gp", "shapley_trainings": 4}
 
 # The setting, what else is chosen (which is taken), and what is then refused.
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -78,6 +76,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     # Estimators.
     ("num_attributes", ESTIMATED, {"num_attributes": 65}),
     ("shapley_trainings", ESTIMATED, {"shapley_trainings": 3}),
+    ("shapley_trainings", PROCESS, {"shapley_trainings": 0}),
     # Clip, noise, trust.
     ("client_momentum", {}, {"client_momentum": 0.5}),
     ("client_momentum", ONE_STEP, {"client_momentum": 0.5}),  # which it did not change
@@ -110,12 +109,6 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("noise_trust", NBAFL | POISSON | {"local_steps": 2}, SHARED),
     ("noise_trust", QUERY, SHARED),
     *(("colluders", NBAFL | CLIPPED | SHARED, {"colluders": h}) for h in (3, 4)),
-    # Values of clients.
-    ("client_values", VALUES, {"validation_examples": 0}),
-    ("cohort_size", VALUES | {"num_clients": 12}, {"cohort_size": 11}),
-    ("client_value_models", BLENDED, {"client_value_models": 3}),
-    ("client_value_models", VALUES | PROCESS, {"client_value_models": 0}),
-    ("client_values", VALUES, {"mechanism": "dp_fedavg"}),
 ]
 
 

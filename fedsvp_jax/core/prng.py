@@ -46,7 +46,7 @@ class Stream(enum.IntEnum):
     COALITIONS = 14
     BATCH = 15
     WARM_UP = 16
-    CLIENT_VALUES = 17
+    # 17 was the values of clients.
     SCORES = 18
 
 

@@ -138,18 +138,6 @@ def check_mechanism(
                 "own, whose value for guessing is not known, got "
                 f"{config.empty_utility}"
             )
-    if config.client_values != "none" and basis.central:
-        raise ValueError(
-            "client_values must be none where the noise hides a cohort's sum and no "
-            f"single upload, as with mechanism {config.mechanism} here: a value tells "
-            f"of one upload; got {config.client_values}"
-        )
-    by_loss = config.client_values == "none" or config.client_value_utility == "loss"
-    if has_targets and not by_loss:
-        raise ValueError(
-            "client_value_utility must be loss for a data set with targets, which has "
-            f"no accuracy, got {config.client_value_utility}"
-        )
 
 
 def check_grid_of(

@@ -28,7 +28,6 @@ from fedsvp_jax.mechanisms.base import assuming, nominal, over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round import (
-    client_values,
     client_work,
     local_training,
     private_query,
@@ -42,7 +41,7 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 from .federated_data import FederatedData
-from .run_digest import KEYED, OWN_CODE, PAIRED, VALUES
+from .run_digest import KEYED, OWN_CODE, PAIRED
 
 
 def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
@@ -146,8 +145,6 @@ def make_configured_mechanism(
     """
     settings = jax.tree.map(np.float32, mechanism_settings(config, **sizes))
     mechanism = make_mechanism(config.mechanism, settings)
-    if config.client_values != "none":
-        mechanism = assuming(mechanism, VALUES)
     if config.paired_noise:
         mechanism = nominal(mechanism, PAIRED)
     elif config.secret_noise:
@@ -268,7 +265,7 @@ def make_plan(
     Args:
       aggregator: in the place of what the mechanism asks for: a sum on the grid where
         its claim is about that sum, else a weighted sum.
-      hooks: beside that of `client_values`.
+      hooks: as `RoundPlan` has them.
     """
     longest = data.split.validation.shape[-1]
     recipe = part(
@@ -303,14 +300,6 @@ def make_plan(
     if aggregator is None:
         on_grid = mechanism.grid is not None and mechanism.basis.central
         aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
-    if config.client_values != "none":
-        values_plan = client_values.plan_of(
-            config,
-            config.cohort_size,
-            batch_size=min(config.eval_batch_size, config.validation_examples),
-            num_parallel=parallelism.clients,
-        )
-        hooks = (client_values.ClientValueHook(values_plan), *hooks)
     return part(
         RoundPlan,
         config,

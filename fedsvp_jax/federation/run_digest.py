@@ -24,7 +24,6 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.common_settings import EvaluationSettings, ExecutionSettings
 from fedsvp_jax.core.prng import Digest
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
-from fedsvp_jax.shapley.values import ClientValueSettings
 
 PAIRED = (
     "paired_noise gives all runs of one seed the same draws of noise: "
@@ -36,14 +35,9 @@ OWN_CODE = (
     "take secret_noise"
 )
 KEYED = "nobody tries all 2^64 keys of the noise, whose generator is Threefry"
-VALUES = (
-    "the values of clients are the server's, from uploads as they were sent and from "
-    "validation examples that no client trains on: they cost who sees the uploads "
-    "nothing, and nobody else is shown them"
-)
 _CHANGES_NOTHING = {
     field.name
-    for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
+    for settings in (EvaluationSettings, ExecutionSettings)
     for field in dataclasses.fields(settings)
 } | {"data_dir", "features_dir", "schema", "test_data"}
 

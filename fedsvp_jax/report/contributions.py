@@ -1,4 +1,4 @@
-"""Which attribute matters, who contributes: Shapley values of a run's uploads."""
+"""Which attribute matters, and what each client uploaded."""
 
 import math
 import statistics
@@ -30,19 +30,12 @@ def mean_value(rows: Sequence[Record], attribute: int) -> Mean | None:
     rows = [row for row in rows if row["shapley_values"][attribute] is not None]
     if not rows:
         return None
-    margin = total_margin(
-        [
-            row["shapley_margins"][attribute] if row.get("shapley_margins") else 0.0
-            for row in rows
-        ]
-    )
+    margins = [
+        row["shapley_margins"][attribute] if row.get("shapley_margins") else 0.0
+        for row in rows
+    ]
     mean = statistics.fmean(row["shapley_values"][attribute] for row in rows)
-    return Mean(mean, margin and margin / len(rows))
-
-
-def total_margin(margins: Sequence[float | None]) -> float | None:
-    """sqrt(sum of margin^2), of independent errors; None where one is not known."""
-    return None if None in margins else math.hypot(*filter(None, margins))
+    return Mean(mean, None if None in margins else math.hypot(*margins) / len(rows))
 
 
 def ranked(run: read.RunFiles) -> list[tuple[int, str, Mean]]:
@@ -92,19 +85,13 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
 
 
 def client_table(run: read.RunFiles) -> list[Record]:
-    """Every client that uploaded: its noise, and its value where there is one.
-
-    Values of different rounds add up: a client's sum is what its uploads have added to
-    the model over the run.
-    """
+    """Every client that uploaded: its noise, and its mean R."""
     by_client: dict[int, list[Record]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
     names = run.summary.get("client_names")
     rows = []
     for client, uploads in sorted(by_client.items()):
-        values = tables.present(uploads, "client_value")
-        margins = [row.get("client_value_margin", 0.0) for row in uploads]
         name = f"{names[client]} ({client})" if names else str(client)
         if client in (run.summary.get("corrupted_clients") or ()):
             name += " (corrupted)"
@@ -115,8 +102,6 @@ def client_table(run: read.RunFiles) -> list[Record]:
                 "mean R": _mean(uploads, "contribution_ratio"),
                 "mean σ": _mean(uploads, "noise_std") or None,
                 "mean σ per local step": _mean(uploads, "step_noise_std") or None,
-                "sum of values": math.fsum(values) if values else None,
-                "95 % interval": total_margin(margins) if values else None,
             }
         )
     return rows

@@ -15,7 +15,6 @@ from fedsvp_jax.run import plugin, records
 # The settings that a sweep varies, and the flags that list their values.
 SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
 _FACTS = frozenset(toml_beside(__file__, "assets/provenance.toml")["facts"])
-OF_RUNS = ("client_values", "client_value_models", "client_value_utility")  # alone
 
 
 def _fields() -> dict[str, dataclasses.Field[Any]]:
@@ -117,11 +116,10 @@ def setting_flags(config: Record) -> list[tuple[str, str]]:
     """The flags of the settings that were given and are read: (name, value)."""
     settings = read_settings(config)
     swept = SWEPT if config.keys() & SWEPT.values() else {}
-    left_out = {*swept, *OF_RUNS} if swept else {}
     flags = [
         (name, value_text(settings[name]))
         for name in _fields()
-        if settings.get(name) is not None and name not in left_out
+        if settings.get(name) is not None and name not in swept
     ]
     names = [*swept.values(), "total_epsilons"]
     if settings.get("total_epsilons"):  # which take the place of the others

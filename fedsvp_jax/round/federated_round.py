@@ -136,24 +136,10 @@ def federated_round(
         )
         _check_update(plan, upload, state.params)
         anyone = jnp.any(valid)
-        rate = None  # of a step along gradients; updates are steps already
-        if plan.work == GRADIENT:
-            rate = rates_of_round(plan, cell, round_num).learning_rate
-
-        def optimize(average: Params) -> tuple[Params, optax.OptState | None]:
-            if rate is not None:
-                average = jax.tree.map(lambda leaf: -rate * leaf, average)
-            return aggregation.optimizer_step(
-                average, state.optimizer, plan.server, anyone=anyone
-            )
-
         measured: dict[str, Array] = {}
         for hook in plan.hooks:
             counted = jnp.where(valid, 1 if uniform else sizes, 0)
-            fields = hook(
-                model,
-                Uploads(stacked, counted, lambda u: optimize(u)[0], state, data, key),
-            )
+            fields = hook(model, Uploads(stacked, counted, state, data))
             _check_fields(plan, hook, fields)
             measured |= fields
 
@@ -161,7 +147,13 @@ def federated_round(
         # without clients leaves the model, and what the server remembers, as they are.
         places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
         memory = state.mechanism.updated(places, memories)
-        step, optimizer = optimize(upload.update)
+        average, rate = upload.update, None
+        if plan.work == GRADIENT:  # updates are steps already
+            rate = rates_of_round(plan, cell, round_num).learning_rate
+            average = jax.tree.map(lambda leaf: -rate * leaf, average)
+        step, optimizer = aggregation.optimizer_step(
+            average, state.optimizer, plan.server, anyone=anyone
+        )
         params = optax.apply_updates(state.params, step)
         stats = tree.where(anyone, stats, state.stats)
         if mechanism.server is not None:

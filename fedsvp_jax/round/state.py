@@ -6,7 +6,7 @@ the cohort and the server's step are functions, which settings steer:
     cohort        who takes part                     cohort.py
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
-    RoundHook     what is measured on the uploads    client_values.py
+    RoundHook     what is measured on the uploads    of one's own
     server step   from the update to the next model  federated_round.py
 """
 
@@ -93,18 +93,14 @@ class Uploads(NamedTuple):
       stacked: leaves (K, ...): update and statistics of each place; an empty one holds
         zeros.
       sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
-      step: an average of uploads -> what the server adds to its parameters.
       state: as it was broadcast.
       data: of the whole simulation, the clients' examples too.
-      key: of the round.
     """
 
     stacked: Weights
     sizes: Array
-    step: Callable[[Params], Params]
     state: "ServerState"
     data: "Data"
-    key: prng.Keys
 
 
 # Measures a round's uploads: (K,) arrays by name, fields of the clients' rows. What it

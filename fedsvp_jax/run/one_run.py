@@ -1,7 +1,6 @@
 """One run, from settings to a folder of results."""
 
 import hashlib
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -121,11 +120,6 @@ def train(
             summary["repeating_ids"] = data.repeating_ids
         if program.data.client_names is not None:
             summary["client_names"] = program.data.client_names
-        if config.client_values != "none":
-            values: list[list[float]] = [[] for _ in range(config.num_clients)]
-            for row in folder.rows("clients.jsonl"):
-                values[row["client"]].append(row["client_value"] or 0.0)  # diverged
-            summary["client_values"] = [*map(math.fsum, values)]
         if config.influence_filter != "none" or config.corrupted_share > 0:
             summary["corrupted_clients"] = np.flatnonzero(program.data.corrupted[0])
         if config.influence_filter != "none":

@@ -1,12 +1,10 @@
-"""Shapley values: of attributes within a client, of clients within a round."""
+"""Shapley values of the attributes of a client."""
 
 from .values import (
     MAX_EXACT,
     MOST_DESIGNED,
-    ClientValueSettings,
     SampledValues,
     ShapleySettings,
-    check_client_values,
     check_settings,
     contribution_ratio,
     contribution_ratio_with_flags,
@@ -17,10 +15,8 @@ from .values import (
 __all__ = [
     "MAX_EXACT",
     "MOST_DESIGNED",
-    "ClientValueSettings",
     "SampledValues",
     "ShapleySettings",
-    "check_client_values",
     "check_settings",
     "contribution_ratio",
     "contribution_ratio_with_flags",

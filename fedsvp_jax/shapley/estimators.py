@@ -36,7 +36,6 @@ class Game(NamedTuple):
       validation: the client's examples that utilities are measured on.
       counts: (N,) int32 training examples by attribute.
       empty: () float32, the utility of a coalition without examples.
-      averages: whether a coalition's model is its members' mean (`client_values`).
     """
 
     plan: EstimationPlan
@@ -46,7 +45,6 @@ class Game(NamedTuple):
     validation: Validation
     counts: Array
     empty: Array
-    averages: bool = False
 
     @property
     def present(self) -> Array:
@@ -159,14 +157,6 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     attributes that lie within S. The blend of one attribute or of all is the trained
     model's own.
 
-    Where a coalition's model is its members' mean, it is
-
-        f_S = sum over S of (n_a/n_S) f_a + r_S (f_all - sum over all of (n_a/n) f_a)
-        r_S = (1 - sum over S of (n_a/n_S)^2)/(1 - sum over all of (n_a/n)^2)
-
-    which is exact for logits that are linear in the parameters, and to second order
-    where the members' models are spread alike.
-
     Memory: (N + 1) v c float32 for v validation examples and c classes, twice at most.
     """
     num_attributes, validation = game.plan.num_attributes, game.validation
@@ -189,13 +179,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         all_pairs = pairs_within(counts)
         within = pairs_within(member_counts) * reciprocal(jnp.maximum(all_pairs, 1))
         within = jnp.where(all_pairs > 0, within, 1)
-        single_weights = (1 - within) * share
-        if game.averages:
-            num_examples = jnp.maximum(jnp.sum(counts), 1)
-            num_members = jnp.maximum(jnp.sum(member_counts), 1)
-            within *= jnp.square(num_examples * reciprocal(num_members))
-            single_weights = share - within * counts * reciprocal(num_examples)
-        weights = jnp.append(single_weights, within)
+        weights = jnp.append((1 - within) * share, within)
         blend = jnp.tensordot(
             weights, logits, axes=1, precision=jax.lax.Precision.HIGHEST
         )

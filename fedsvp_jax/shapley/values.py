@@ -67,56 +67,6 @@ class ShapleySettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class ClientValueSettings(Settings):
-    """Contributions of clients: what each upload adds to the server's model."""
-
-    client_values: str = setting(
-        "none",
-        "Shapley value of each client of a round, on --validation_examples. exact: "
-        "test every coalition's average, 2^K - 1 models, cohorts up to 10. additive: "
-        "test each upload alone and all of them, blend their outputs for the others, "
-        "and correct by --client_value_models. gp: as additive, with models chosen "
-        "beforehand, cohorts up to 64. No model is trained.",
-        choices=("none", "exact", "additive", "gp"),
-    )
-    client_value_models: int = setting(
-        0,
-        "Further coalitions that are tested and give an interval. With additive an "
-        "even number, half of them complements; the values are unbiased then.",
-        at_least=0,
-        at_most=10_000,
-        needs="client_values=additive|gp",
-    )
-    client_value_utility: str = setting(
-        "accuracy",
-        "What a coalition's model is worth: accuracy or loss, as --utility.",
-        choices=("accuracy", "loss"),
-        needs="client_values=exact|additive|gp",
-    )
-
-
-def check_client_values(
-    config: ClientValueSettings, cohort_size: int, validation_examples: int
-) -> None:
-    """Raises ValueError: the values of clients cannot be computed."""
-    if config.client_values == "none":
-        return
-    if validation_examples < 1:
-        raise ValueError(
-            "client_values needs validation_examples of at least 1, on which the "
-            f"coalitions' models are tested, got {validation_examples}"
-        )
-    if config.client_values == "gp" and cohort_size > MAX_ATTRIBUTES:
-        raise ValueError(
-            f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
-            f"got {cohort_size}: choose --client_values=additive"
-        )
-    _check_estimator(
-        config, "client_values", "client_value_models", "cohort_size", cohort_size
-    )
-
-
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
     """Refuses an estimator that does not fit the number of attributes.
 
@@ -129,30 +79,23 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    _check_estimator(
-        config, "shapley", "shapley_trainings", "num_attributes", num_attributes
-    )
-
-
-def _check_estimator(
-    config: Settings, setting: str, name: str, players_name: str, num_players: int
-) -> None:
-    """Checks an estimator and its number of coalitions, the settings of these names."""
-    kind, number = getattr(config, setting), getattr(config, name)
-    if kind == "exact" and num_players > MAX_EXACT:
+    kind, number = config.shapley, config.shapley_trainings
+    if kind == "exact" and num_attributes > MAX_EXACT:
         raise ValueError(
-            f"{players_name} must be at most {MAX_EXACT} with {setting}=exact, got "
-            f"{num_players}: choose --{setting}=gp"
+            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, got "
+            f"{num_attributes}: choose --shapley=gp"
         )
     if kind == "additive" and number % 2:
         raise ValueError(
-            f"{name} must be even, because they come in pairs, got {number}"
+            f"shapley_trainings must be even, because they come in pairs, got {number}"
         )
     if kind == "gp" and (
-        number < 1 or (number > MOST_DESIGNED and num_players > MAX_EXACT)
+        number < 1 or (number > MOST_DESIGNED and num_attributes > MAX_EXACT)
     ):
-        limit = f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
-        raise ValueError(f"{name} must be at least 1 with gp, and at most {limit}")
+        raise ValueError(
+            "shapley_trainings must be at least 1 with gp, and at most "
+            f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
+        )
 
 
 @functools.cache

@@ -56,7 +56,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Names by file of a small run, and of a sweep with its tables and pages."""
     place = tmp_path_factory.mktemp("fields")
     promise = {"total_epsilon": 50.0, "num_rounds": 2, "validation_examples": 40}
-    config = small(**promise, client_values="exact")
+    config = small(**promise)
     run.train(config, place / "run", dataset=digits())
     plan = SweepPlan(("none", "gaussian"), (), (0, 1), total_epsilons=(5.0,))
     base = small(num_rounds=2, clipping="update_clip", mechanism="gaussian")
@@ -93,7 +93,7 @@ def test_every_field_that_is_described_is_one_of_the_programs(
     entries = "".join(re.findall(r"^- (.*?): ", rows, re.MULTILINE))
     named = set(re.findall(r"`(\w+)`", entries))
     made = written["metrics.jsonl"] | written["clients.jsonl"]
-    others = {"client_value_margin", "influence_filter", *records._OF_ESTIMATES}
+    others = {"influence_filter", *records._OF_ESTIMATES}
     assert named == made | others
     texts = [path.read_text() for path in (ROOT / "fedsvp_jax").rglob("*.py")]
     quoted = {name for text in texts for name in re.findall(r"\b[a-z]\w*\b", text)}

@@ -58,38 +58,37 @@ def test_curves_have_bands_and_exact_values_have_none() -> None:
     assert contributions.attribute_plots(files()) == []
 
 
-def test_a_clients_values_add_up_and_empty_columns_are_left_out() -> None:
-    """Sums .5 and .1; margins .3 and .4 of different rounds make .5."""
+def test_a_client_has_a_row_of_means_and_what_nobody_has_is_none() -> None:
     rows = [
-        {"round": number, "client": client, "noise_std": 0.0, "client_value": value}
-        | {"client_value_margin": margin}
-        for number, client, value, margin in (
-            (1, 0, 0.2, 0.3),
-            (2, 0, 0.3, 0.4),
-            (1, 1, 0.1, None),
-        )
+        {"round": number, "client": client, "noise_std": noise}
+        for number, client, noise in ((1, 0, 0.2), (2, 0, 0.4), (1, 1, 0.0))
     ]
     run = read.RunFiles({}, [], rows, {"corrupted_clients": [1]}, None, {})
     first, second = contributions.client_table(run)
-    assert first["sum of values"] == pytest.approx(0.5)
-    assert first["95 % interval"] == pytest.approx(0.5)
-    assert second["client"] == "1 (corrupted)" and first["mean R"] is None
+    assert first["uploads"] == 2 and first["mean σ"] == pytest.approx(0.3)
+    assert second["client"] == "1 (corrupted)" and second["mean σ"] is None
+    assert first["mean R"] is None
 
 
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
     run_dir: Path,
 ) -> None:
+    """Fields and settings of an earlier version, `client_value`, are left out."""
     rows = read_rows(run_dir / "clients.jsonl")
     for row in rows:
         row |= {
             "utilities": [0.1] * 1024,
             "shapley_values": [0.1 * a for a in range(10)],
             "shapley_margins": [0.05] * 10,
+            "client_value": 0.25,
+            "client_value_margin": None,
         }
     write_rows(run_dir / "clients.jsonl", rows)
-    change(run_dir / "summary.json", attributes=None)
+    change(run_dir / "summary.json", attributes=None, client_values=[0.25])
+    change(run_dir / "config.json", client_values="exact", client_value_models=0)
     text = report.write_run_report(run_dir).read_text()
     assert "Which attribute matters" in text and "attribute 9" in text
     assert re.search(r'data-head="95 % interval">± 0\.0\d+<', text)
     cells = page_data(text)["cells"]
+    assert "client_value" not in cells
     assert cells["utilities"] == [] and len(cells["shapley_values"]) == 10

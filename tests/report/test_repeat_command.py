@@ -75,7 +75,7 @@ CONTINUE = "--on_divergence=continue"
 LISTS = "--epsilons=0.1,0.5 --seeds=0"
 DIVERGED = ({"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False})
 SWEPT = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
-SWEPT |= {"client_values": "none"}
+SWEPT |= {"client_values": "none", "client_value_utility": "accuracy"}  # removed
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,8 @@ def test_no_command_stands_for_settings_that_are_no_flags() -> None:
     """A run of 0.3.0 was to be repeated without its clip, "the same numbers"."""
     old = {"mechanism": "gaussian", "sensitivity": "update_clip"}
     assert provenance.command_line("train", old, []) is None
+    valued = {"client_values": "exact", "client_value_utility": "accuracy"}
+    assert provenance.unknown_settings(valued) == ["client_values"]
     plan = plain(dataclasses.asdict(PLAN))
     assert provenance.unknown_settings(plan) == []  # --config refused every sweep's
     rates = plan | {"learning_rates": [0.1]}

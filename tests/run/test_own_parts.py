@@ -85,17 +85,35 @@ def test_a_median_moves_the_model_by_the_medians() -> None:
 
 
 def test_a_hook_writes_its_field_and_changes_no_bit(tmp_path: pathlib.Path) -> None:
+    """Also where it scores every client's model on examples of the data."""
     config = small(mechanism="gaussian", epsilon=1.0, num_rounds=2)
+
+    def accuracy_alone(model, uploads):
+        start, test = uploads.state, uploads.data.test
+        inputs = test.inputs / 255 if test.inputs.dtype == jnp.uint8 else test.inputs
+
+        def accuracy(update):
+            moved = jax.tree.map(jnp.add, start.params, update)
+            logits, _ = model.apply(moved, start.stats, inputs, train=False, key=None)
+            return jnp.mean(jnp.argmax(logits, -1) == test.labels)
+
+        return {"accuracy": jax.vmap(accuracy)(uploads.stacked.params)}
+
     plain = run.train(config, tmp_path / "plain", dataset=digits())
     hooked = run.train(
-        config, tmp_path / "hooked", dataset=digits(), hooks=(cosine_to_mean,)
+        config,
+        tmp_path / "hooked",
+        dataset=digits(),
+        hooks=(cosine_to_mean, accuracy_alone),
     )
     assert hooked["params_sha256"] == plain["params_sha256"]
     cosines = [row["cosine"] for row in rows(tmp_path / "hooked")]
     assert len(cosines) == 6 and all(-1 <= cosine <= 1 for cosine in cosines)
+    assert all(0 < row["accuracy"] < 1 for row in rows(tmp_path / "hooked"))
     assert "cosine" not in rows(tmp_path / "plain")[0]
     assert json.loads((tmp_path / "hooked" / "config.json").read_text())["hooks"] == [
-        "cosine_to_mean"
+        "cosine_to_mean",
+        "test_a_hook_writes_its_field_and_changes_no_bit.<locals>.accuracy_alone",
     ]
 
 

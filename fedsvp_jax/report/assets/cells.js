@@ -4,7 +4,6 @@
 const MAP = document.getElementById("cells");
 const FIELDS = [
   ["contribution_ratio", "contribution ratio R"],
-  ["client_value", "value of the client"],
   ["noise_std", "noise σ"],
   ["step_noise_std", "noise σ per local step"],
   ["noise_l2", "noise L2 norm"],
