@@ -243,7 +243,7 @@ def test_the_page_names_columns_classes_and_what_is_to_be_decided(
     front, details = page_of(run_dir).split('<section id="details"')
     learned = "It learned from 1 column: age. It predicts the classes of “ill”: no"
     assert learned in front
-    for blank in ("purpose", "legal basis", "retention, erasure"):
+    for blank in ("to be written here: purpose", "legal basis", "retention, erasure"):
         assert f'<p>{blank}: <span class="blank">' in front
     assert "bounds = [0.0, 100.0]</td>" in details
     assert "was stated without a look at the rows." in details
