@@ -49,6 +49,7 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
     """All sentences of a run's folder, by their macros; "" where there is none."""
     config, claim = _content(folder / "config.json"), guarantees.main(summary)
     releases = guarantees.beside(folder, config) if claim else []
+    scores = summary, _content(folder / REFERENCE)
     return {
         "privacy": privacy(summary),
         "together": filled("together", claim, releases, config),
@@ -56,7 +57,9 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
             "published", summary.get("published_scores"), config.get("class_shares")
         ),
         "unprotected": unprotected(config),
-        "quality": filled("quality", summary, _content(folder / REFERENCE)),
+        "quality": filled("quality", *scores),
+        "alone": filled("alone", *scores),
+        "leak": filled("leak", *scores, config),
         "details": filled("details", summary),
     }
 

@@ -22,6 +22,7 @@ from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.data.dataset import MISFIT_SHARES
+from fedsvp_jax.data.tables import schema
 from fedsvp_jax.mechanisms import shared_noise
 
 from . import guarantees, labels, provenance, style, tables, text_table
@@ -59,6 +60,7 @@ def templates() -> Any:
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,
+        "written": schema.written,
         "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment

@@ -1,5 +1,7 @@
 """Scores on the test rows of a table: of the final model, and without privacy."""
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -59,21 +61,44 @@ def reference_scores(config: ResolvedConfig, data: Dataset) -> Record:
 
     It is the optimum of the log loss of the rows, weighted by `class_weights`, with the
     ridge of scikit-learn: min over W and b of Σ_i w_{y_i}·loss_i(W, b) + ‖W‖²/2.
+
+    Returns:
+      those of `scores.of_table`; and, where test rows belong to several clients that
+      train, `alone`: the scores on these rows if each is predicted by such a regression
+      on its own client's training rows.
     """
+    tested, _ = loading.withhold_validation(config, data)
+    labels, names = tested.test_labels, data.class_names
+    pooled = scores.of_table(
+        _probabilities(config, tested, ...), labels, names, tested.test_clients
+    )
+    owners, writers = tested.test_writers, data.train_writers
+    if config.partition != "by_writer" or config.num_clients == 1 or owners is None:
+        return pooled
+    assert writers is not None
+    chances = np.full((len(labels), data.num_classes), np.nan)
+    for part in loading.client_parts(config, data):
+        rows = owners == writers[part[0]]
+        chances[rows] = _probabilities(config, tested, part)[rows]
+    rows = np.isfinite(chances[:, 0])
+    if not rows.any():
+        return pooled
+    return pooled | {"alone": scores.of_table(chances[rows], labels[rows], names)}
+
+
+def _probabilities(config: ResolvedConfig, data: Dataset, rows: Any) -> np.ndarray:
+    """(m, classes) for the test rows, of the regression on these training rows."""
     from sklearn.dummy import DummyClassifier  # which take a second to import
     from sklearn.linear_model import LogisticRegression
 
-    tested, _ = loading.withhold_validation(config, data)
     weights = by_class("class_weights", config.class_weights, data.num_classes)
     model = LogisticRegression(
         class_weight=dict(enumerate(weights)) or None, max_iter=1000
     )
-    if len(np.unique(data.train_labels)) == 1:
+    labels, inputs = data.train_labels[rows], data.test_inputs
+    if len(np.unique(labels)) == 1:
         model = DummyClassifier()  # which predicts that class
-    model.fit(data.train_inputs.reshape(len(data.train_labels), -1), data.train_labels)
-    labels = tested.test_labels
-    chances = np.zeros((len(labels), data.num_classes))
-    chances[:, model.classes_] = model.predict_proba(
-        tested.test_inputs.reshape(len(labels), -1)
-    )
-    return scores.of_table(chances, labels, data.class_names, tested.test_clients)
+    model.fit(data.train_inputs[rows].reshape(len(labels), -1), labels)
+    chances = np.zeros((len(inputs), data.num_classes))
+    chances[:, model.classes_] = model.predict_proba(inputs.reshape(len(inputs), -1))
+    return chances

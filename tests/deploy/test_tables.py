@@ -322,9 +322,9 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         "Clients that drop out and those that collude are together at most 2.",
         "Bounds, categories and classes of the schema were stated without a look at",
         "What is not covered</h2>",  # which a simulation's page alone said
-        *("No ε covers the rows for the test.", "What the model tells of people in"),
-        *("Who has several rows, or whose row somebody else", "Other releases of the"),
-        "0 of 3",
+        *("No ε covers the rows for the test.", "Knowledge of people in general."),
+        *("Somebody with several rows is protected less", "Other releases of the"),
+        *("0 of 3", "retention, erasure: "),
         spoken(tables.read_policy(dealt / "federation").agreement),
     ):
         assert sentence in front, sentence

@@ -1,10 +1,11 @@
 """The first sheet of report.html: what a board decides by."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
-from scored_runs import scored
+from scored_runs import SCORES, scored
 from small_folders import change
 
 from fedsvp_jax import report
@@ -27,6 +28,34 @@ def test_the_sheet_answers_what_a_board_asks(run_dir: Path) -> None:
         assert part in sheet, (part, sheet)
     title = re.search("<title>(.*?)</title>", (run_dir / "report.html").read_text())
     assert title and title[1].startswith("Predicting “ill” on t.csv: better than gue")
+
+
+def test_the_sheet_has_each_hospitals_own_model_and_a_leak(run_dir: Path) -> None:
+    assert "own model" not in scored(run_dir)
+    own = SCORES | {"auc": 0.57, "auc_interval": [0.5, 0.64]}
+    beside = run_dir / "reference.json"
+    beside.write_text(json.dumps(SCORES | {"alone": own}))
+    sheet = scored(run_dir)
+    assert "Is it better than a hospital&#39;s own" in sheet.replace("'", "&#39;")
+    assert "By AUC, the federated model is better." in sheet
+    assert "Warning" not in sheet
+    near = {"auc": 0.999, "auc_interval": [0.985, 1.0]}
+    assert "Is a column known only after the outcome?" in scored(run_dir, **near)
+
+
+def test_a_few_test_rows_by_client_stand_last(run_dir: Path) -> None:
+    """Some forty hospitals of 1 to 21 rows stood in front of all privacy."""
+    assert 'id="tested"' not in (scored(run_dir), report_of(run_dir))[1]
+    parts = {name: {"rows": 3, "right": 1} for name in ("Bern", "Genf")}
+    scored(run_dir, by_client=parts)
+    page = report_of(run_dir)
+    last = page.split("<section ")[-1]
+    assert last.startswith('id="tested"') and "A few rows tell nothing of a" in last
+    assert page.count("33.3 (") == 2
+
+
+def report_of(run_dir: Path) -> str:
+    return (run_dir / "report.html").read_text()
 
 
 def test_the_sheet_names_ids_that_repeat(run_dir: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from browser import VIRTUAL_TIME, WATCH, dumped, needs_browser, seen
-from scored_runs import scored
+from scored_runs import SCHEMA, SCORES, scored
 from small_folders import Row, change, write_rows
 from small_runs import digits, read_rows, small
 
@@ -330,6 +330,12 @@ def test_the_officers_page_is_one_sheet_and_its_details(
     run_dir: Path, tmp_path: Path
 ) -> None:
     """It was three sheets before the details began."""
+    scored(run_dir)
+    columns = "".join(
+        f"[columns.blood_pressure_{n}]\ntype = 'number'\nbounds = [0, 300]\n"
+        for n in range(14)
+    )
+    (run_dir / "schema.toml").write_text(SCHEMA + columns)
     report.write_run_report(run_dir)
     page = tmp_path / "front.html"
     text = (run_dir / "protection.html").read_text()
@@ -342,7 +348,9 @@ def test_what_a_board_decides_by_is_the_first_sheet(
     run_dir: Path, tmp_path: Path
 ) -> None:
     """All else follows on sheets of its own."""
-    scored(run_dir)
+    own = SCORES | {"auc": 0.57, "auc_interval": [0.5, 0.64]}
+    (run_dir / "reference.json").write_text(json.dumps(SCORES | {"alone": own}))
+    scored(run_dir, auc=0.999, auc_interval=[0.985, 1.0])
     page, file = tmp_path / "front.html", tmp_path / "front.pdf"
     rest = "#board ~ section, footer { display: none; } #board {"
     text = (run_dir / "report.html").read_text()

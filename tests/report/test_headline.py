@@ -114,6 +114,57 @@ def test_scores_stand_beside_guessing_and_no_privacy(tmp_path: pathlib.Path) -> 
     assert headline.filled("quality", {}) == headline.filled("details", {}) == ""
 
 
+ALONE = {"auc": 0.57, "auc_interval": [0.5, 0.64], "accuracy": 0.64}
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [
+        ([0.5, 0.81], "the federated model is better."),
+        ([0.5, 0.83], "neither is shown to be better: the intervals overlap."),
+        ([0.95, 0.99], "the federated model is worse."),
+    ],
+)
+def test_each_clients_own_model_stands_beside_it(
+    tmp_path: pathlib.Path, ends: list[float], verdict: str
+) -> None:
+    """A board's first question: is it better than our own model alone?"""
+    summary = {"guarantees": [ROW], "adversary": "server", "test_scores": SCORES}
+    own = ALONE | {"counts": {"no": 60, "yes": 30}, "auc_interval": ends}
+    assert headline.sentences(tmp_path, summary)["alone"] == ""
+    (tmp_path / "reference.json").write_text(json.dumps(SCORES | {"alone": own}))
+    assert headline.sentences(tmp_path, summary)["alone"] == (
+        "Each client's own model, without the others and without privacy (logistic "
+        "regression on its rows, tested on 90 of the 100 test rows): AUC 0.570 (95 %: "
+        f"{ends[0]:.3f} to {ends[1]:.3f}), accuracy 64.0 %. By AUC, {verdict}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("area", "lower", "reference", "dataset", "warns"),
+    [
+        (1.0, 0.983, {}, "csv", True),
+        (0.9, 0.85, {"auc": 0.999, "auc_interval": [0.99, 1]}, "csv", True),
+        (1.0, 0.983, {}, "digits", False),  # a benchmark
+        (1.0, 0.7, {}, "csv", False),  # of a few rows
+        (0.97, 0.96, {}, "csv", False),
+        (None, 0.0, {}, "csv", False),
+    ],
+)
+def test_an_auc_near_1_asks_for_a_column_of_the_outcome(
+    area: float | None,
+    lower: float,
+    reference: dict[str, Any],
+    dataset: str,
+    warns: bool,
+) -> None:
+    """A date of discharge alive gave "Better than guessing: AUC 1.000"."""
+    scores = {"test_scores": SCORES | {"auc": area, "auc_interval": [lower, 1.0]}}
+    told = headline.filled("leak", scores, reference, {"dataset": dataset})
+    assert ("Is a column known only after the outcome?" in told) == warns
+    assert headline.filled("leak", {}, {}, {"dataset": "csv"}) == ""
+
+
 @pytest.mark.hole
 def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     """AUC .9 was "no better than guessing, though it ranks" where accuracy was not."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scored_runs import SCORES
+from scored_runs import SCORES, scored
 from small_folders import change, copy
 
 from fedsvp_jax import report
@@ -233,6 +233,28 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
     assert "beside" not in sentence(run_dir)  # of digits, which are public
 
 
+def test_the_page_names_columns_classes_and_what_is_to_be_decided(
+    run_dir: Path,
+) -> None:
+    """An officer could not see what the model learned from; a draft's entries, which
+    the records decided, are not shown."""
+    assert "learned from" not in page_of(run_dir)
+    scored(run_dir)
+    front, details = page_of(run_dir).split('<section id="details"')
+    learned = "It learned from 1 column: age. It predicts the classes of “ill”: no"
+    assert learned in front
+    for blank in ("to be written here: purpose", "legal basis", "retention, erasure"):
+        assert f'<p>{blank}: <span class="blank">' in front
+    assert "bounds = [0.0, 100.0]</td>" in details
+    assert "was stated without a look at the rows." in details
+    text = (run_dir / "schema.toml").read_text()
+    (run_dir / "schema.toml").write_text(
+        text.replace("bounds = [0, 100]", "bounds = [3, 97]\nfrom_data = [3, 97]")
+    )
+    drafted = page_of(run_dir)
+    assert "learned from" not in drafted and "97.0" not in drafted
+
+
 @pytest.mark.hole
 def test_clients_that_train_nothing_are_counted(run_dir: Path) -> None:
     parts = {"Bern": {"rows": 60, "right": 50}, "Genf": {"rows": 38, "right": 30}}
@@ -308,8 +330,11 @@ def test_a_risk_is_that_of_the_claims_unit(relation: str, unit: str) -> None:
     """6.06 of 100 are 61 of 1,000, rounded upwards."""
     claim = {"relation": relation, "right": 74, "risk": {"recognised": 0.0606}}
     guess, known = (headline.filled(name, claim) for name in ("guess", "recognised"))
-    assert f"but one {unit} guesses" in guess and "At most 74 of 100" in guess
+    several, one_row = unit != "row", f"but one {unit}"
+    assert f"{one_row}'s rows guesses" * several in guess
+    assert several or f"{one_row} guesses, at even odds, which of two" in guess
+    assert ("whose rows" in known) == several and "At most 74 of 100" in guess
     assert f"1,000 {unit}s" in known and "at most 61 are" in known
     replaced = relation.startswith("replace")
-    assert ("which of two contents it has" in guess) == replaced
-    assert ("that have the other are" in known) == replaced
+    assert ("which of two contents" in guess) == replaced
+    assert ("have the other are" in known) == replaced

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import run
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables import scores
 
@@ -57,6 +57,56 @@ def test_the_reference_is_the_optimum_on_the_pooled_rows(
     for name in ("auc", "log_loss"):
         assert found[name] == pytest.approx(expected[name], abs=1e-4)
     assert found == run.reference_scores(config, data)
+
+
+def by_client(tested: np.ndarray) -> Dataset:
+    """The rows of three hospitals, one of one class; and whose test rows are."""
+    data = hospitals(rows=300, tested=len(tested))
+    writers = np.repeat(np.arange(3, dtype=np.int32), 100)
+    labels = np.where(writers == 1, 1, data.train_labels).astype(np.int32)
+    return dataclasses.replace(
+        data,
+        train_labels=labels,
+        train_writers=writers,
+        writer_names=("Bern", "Genf", "Zug"),
+        test_writers=tested.astype(np.int32),
+    )
+
+
+def test_each_client_alone_predicts_its_own_test_rows() -> None:
+    """Nothing said whether a hospital needs the others: medpar's own have AUC .567."""
+    data = by_client(np.arange(400) % 4 - 1)
+    settings = {"dataset": "csv", "batch_size": 1, "partition": "by_writer"}
+    config = resolve(ExperimentConfig(**settings, num_clients=3), dataset=data)
+    found = run.reference_scores(config, data)["alone"]
+    chances = np.tile([0.0, 1.0], (400, 1))  # of Genf, which has seen class 1 alone
+    for client in (0, 2):
+        rows, mine = data.train_writers == client, data.test_writers == client
+        part = dataclasses.replace(
+            data,
+            train_inputs=data.train_inputs[rows],
+            train_labels=data.train_labels[rows],
+            train_writers=None,
+            writer_names=None,
+            test_writers=None,
+        )
+        chances[mine] = by_newton(part, (1, 1))[mine]
+    known = data.test_writers >= 0
+    expected = scores.of_table(chances[known], data.test_labels[known], None)
+    assert sum(found["counts"].values()) == 300
+    for name in ("auc", "accuracy", "log_loss", "auc_interval"):
+        assert found[name] == pytest.approx(expected[name], abs=2e-3), name
+
+
+def test_one_client_and_rows_of_nobody_have_no_such_scores() -> None:
+    data = by_client(np.full(40, -1))
+    settings = ExperimentConfig(dataset="csv", batch_size=1)
+    several = resolve(dataclasses.replace(settings, num_clients=3), dataset=data)
+    assert "alone" not in run.reference_scores(several, data)
+    data = by_client(np.zeros(40))
+    dealt = dataclasses.replace(settings, num_clients=2, partition="iid")
+    for each in (dealt, dataclasses.replace(settings, num_clients=1)):
+        assert "alone" not in run.reference_scores(resolve(each, dataset=data), data)
 
 
 def test_rows_of_one_class_have_a_reference_too() -> None:
