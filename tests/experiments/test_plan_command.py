@@ -145,11 +145,11 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     assert "1 client of 48 training rows, 48 in all; 12 rows for" in printed
     first, details = done.stdout.split("In brackets: guesses about one row")
     assert "ε = 9 (" in first and "AUC if the best is 0.9" in " ".join(details.split())
-    assert first.split("─")[-1].split() == ["server", "sees", "each", "upload", "yes"]
+    assert first.split("─")[-1].split() == ["one", "holder", "of", "all", "rows", "yes"]
     assert "Every ε is at δ = 1e-05; what may change: one row used or left out" in (
         printed
     )
-    assert {"server", "9", "proved", "inf", "privacy"} <= {*details.split()}
+    assert {"holder", "9", "proved", "inf", "privacy"} <= {*details.split()}
     document = json.loads((out / "epsilon.json").read_text())
     # It was .644 of synthetic rows, beside .66 of the schema and .635 of the run.
     assert document["guessing"] == 0.5 and document["test_rows"] is None
