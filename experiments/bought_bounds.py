@@ -38,9 +38,9 @@ def with_bought_bounds(schema: Schema, table: cells.Columns, epsilon: float) -> 
     if not 0 < _PART * beyond <= len(rows):
         raise ValueError(
             f"bounds_epsilon = {epsilon:g} for {len(with_bounds)} columns leaves about "
-            f"{beyond} rows beyond each bound, of {len(rows)}, and at most 1 of {_PART} may "
-            "lie there: raise it, leave columns out (--drop_columns), or state bounds "
-            "that a form or a codebook gives"
+            f"{beyond} rows beyond each bound, of {len(rows)}, and at most 1 of "
+            f"{_PART} may lie there: raise it, leave columns out (--drop_columns), or "
+            "state bounds that a form or a codebook gives"
         )
     columns = dict(schema.columns)
     for name, column in with_bounds.items():

@@ -30,8 +30,8 @@ buys the bounds of numbers, per cents, dates and times by private quantiles: two
 for each column, between which ε is split evenly. They hide one row, or one person where
 a column of persons is drafted; the schema says so, and every ε of a run counts it. Each
 bound leaves about 77 × columns / ε rows beyond it. Where that is more than 1 of 20 rows
-(less than 1,550 × columns / ε in all), it is refused: take the bounds of a form or a
-codebook instead.
+(less than about 1,550 × columns / ε in all), it is refused: take the bounds of a form
+or a codebook instead.
 
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
