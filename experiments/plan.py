@@ -113,14 +113,13 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     Args:
       client: the column of clients; None: the schema's.
       source: the file, in messages.
+
+    Raises:
+      ValueError: as `from_table`, of columns that are not in the schema, too.
     """
-    names = {
-        client or schema.client,
-        schema.person,
-        *({"split"} - schema.columns.keys()),
-    }
+    features = schema.columns.keys() - {client or schema.client, schema.person}
     count = len(next(iter(table.values())))
-    columns = {name: table[name] for name in table.keys() & names}
+    columns = {name: table[name] for name in table if name and name not in features}
     columns |= {schema.label: [schema.classes[0]] * count, _NOTHING: np.zeros(count)}
     nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
     schema = dataclasses.replace(schema, columns=nothing, shares=())

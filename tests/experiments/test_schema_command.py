@@ -68,9 +68,9 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert_sentence(refused, "4 of 5 marked columns are still as the records said, or")
     assert "dose" not in refused.stderr  # one sentence, whose list is above
     for line in (
-        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(lower and upper bound .*\)",
+        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(lower and upper .*\)",
         r'kind: values = \["a", "b", "\*"\]',
-        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(lower and upper bound .*\)",
+        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(lower and upper .*\)",
         r'ill: classes = \["ja", "nein"\]',
     ):
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
