@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, table
+from fedsvp_jax.data.tables import cells, table, table_file
 
 pytestmark = pytest.mark.hole
 SCHEMA = """schema = 1
@@ -78,3 +78,29 @@ def test_a_schema_says_which_labels_stand_and_no_row_does(
         labels = {"dose": {0: "no pain", 10: "worst"}, "ill": {1: "no", 2: "yes"}}
         pyreadstat.write_sav(frame, path, variable_value_labels=labels)
         assert read(path, column).tolist() == first
+
+
+@pytest.mark.parametrize(
+    ("rows", "second", "message"),
+    [
+        ([("Deaths", "", ""), ("age", "sex", "y"), (1, "f", 0)], False, "column 2, 3;"),
+        ([("age", "y"), (1, 0)], True, r"2 sheets hold a table: Sheet, more; leave"),
+    ],
+)
+def test_what_a_sheet_holds_is_refused_without_a_word_of_endings(
+    rows: list[Any], second: bool, message: str, tmp_path: pathlib.Path
+) -> None:
+    """A line of a title was refused with "its ending must be that of its format"."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book, path = openpyxl.Workbook(), tmp_path / "a.xlsx"
+    for sheet in [book.active, *([book.create_sheet("more")] if second else [])]:
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    with pytest.raises(ValueError, match=message) as error:
+        table_file.read_table(path)
+    assert "ending" not in str(error.value)
+    assert second or "delete line 1, if it is a title" in str(error.value)
+    path.write_bytes(b"age,y\n1,0\n")
+    with pytest.raises(ValueError, match=r"its ending must be that of its format"):
+        table_file.read_table(path)
