@@ -1,5 +1,6 @@
 """Workbooks and files of statistics programs: one row says nothing of the others."""
 
+import datetime
 import pathlib
 from typing import Any
 
@@ -19,6 +20,7 @@ classes = ["no", "yes"]
 [columns.dose]
 """
 ROWS = 24
+DAY = datetime.datetime(2024, 1, 5)
 
 
 def read(path: pathlib.Path, column: str) -> np.ndarray:
@@ -78,6 +80,20 @@ def test_a_schema_says_which_labels_stand_and_no_row_does(
         labels = {"dose": {0: "no pain", 10: "worst"}, "ill": {1: "no", 2: "yes"}}
         pyreadstat.write_sav(frame, path, variable_value_labels=labels)
         assert read(path, column).tolist() == first
+
+
+@pytest.mark.parametrize("beside", ["x", True, datetime.time(9), 7, 0.25, DAY])
+def test_one_cell_of_another_type_changes_no_text_of_the_others(beside: Any) -> None:
+    """Beside a text, 2024-01-05 was "2024-01-05 00:00:00", and .00001 was 1e-05."""
+    times, missing = [datetime.time(8, 30), datetime.time(9)], [None, float("nan")]
+    for values in ([DAY, DAY], [1e-5, 2.5], [1e16, 2.0], [True, False], times, missing):
+        alone, mixed = (
+            cells.texts(cells.column_of(cells_, "s")).to_pylist()[:2]
+            for cells_ in (values, [*values, beside, "text"])
+        )
+        assert alone == mixed
+    large = [2**70, "x"]
+    assert cells.column_of(large, "s").to_pylist() == [f"{2**70}", "x"]
 
 
 @pytest.mark.parametrize(
