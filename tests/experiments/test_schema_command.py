@@ -404,6 +404,26 @@ def test_bounds_that_are_the_rows_extremes_are_said_where_a_mark_is_gone(
 
 
 @pytest.mark.hole
+def test_notes_of_a_wide_table_are_joined(tmp_path: pathlib.Path) -> None:
+    """80 lines said how many cells are missing, and none that a column is left out."""
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    header = "key,id2,id3," + "".join(f"q{n}," for n in range(9)) + "ill\n"
+    rows = [
+        f"{10000 + 37 * row},A{row:04},B{row:04},"
+        + "".join(f"{(row * 7 + n) % 50 if row % 40 > n else ''}," for n in range(9))
+        + f"{'ab'[row % 2]}\n"
+        for row in range(120)
+    ]
+    data.write_text(header + "".join(rows))
+    told = succeeds("experiments.schema", str(data), f"--output={schema}").stdout
+    names = ", ".join(f"q{n}" for n in range(9))
+    assert f"\n  cells are missing in 9 columns, 2.5 to 22 %: {names}\n" in told, told
+    assert "\n  left out: key: 5 digits in every row: a code?\n" in told
+    assert re.search(r"\n  left out: id2, id3: a value of its own in every row", told)
+    assert schema.read_text().count("% of the cells are missing") == 9
+
+
+@pytest.mark.hole
 def test_a_wrong_file_or_column_is_said_before_the_schema_that_is_there(
     tmp_path: pathlib.Path,
 ) -> None:
