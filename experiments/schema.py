@@ -89,13 +89,13 @@ def confirm(path: pathlib.Path) -> None:
     columns = [*schema.columns, schema.label or "", *map(".".join, pairs)]
     excepted = table.listed_columns(flags.FLAGS.known, columns)
     files.check_columns(excepted, columns, f"{path}: --known")
-    refused: dict[str, dict[str, str]] = {}
+    refused: dict[str, list[str]] = {}
     listed = dict.fromkeys(excepted)
     for name, entry in pairs:
         # What else is known of a column says nothing of the mark of a missing cell.
         part = f"{name}.missing" if entry == "missing" else name
         if not {part, f"{name}.{entry}"} & {*excepted}:
-            refused.setdefault(name, {})[entry] = as_read[name][entry]
+            refused.setdefault(name, []).append(entry)
             listed[part] = None
     if not refused:
         text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))

@@ -206,7 +206,5 @@ def columns_of(table: Any, source: str) -> Columns:
             raise ValueError(
                 f"{source} has {number} of the name {files.quoted(key)}; rename one"
             )
-        columns[key] = table[name]
-    for name, values in list(columns.items()):
-        columns[name] = cells.column_of(values, f"{source}: column {name}")
+        columns[key] = cells.column_of(table[name], f"{source}: column {key}")
     return columns
