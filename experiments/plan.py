@@ -189,8 +189,8 @@ def main(arguments: Sequence[str]) -> None:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema)
         client = values.client_column or schema.client
-        roles = (client, schema.person)
-        names = [name for name in roles if name != NOBODY] + [*schema.features]
+        client = None if client == NOBODY else client
+        names = (client, schema.person, *schema.features)
         files.check_columns(names, columns, str(path))
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)

@@ -88,6 +88,8 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
     else:
         header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
         divider = max(_DIVIDERS, key=header.count)
+        if divider not in header:  # of a title: the lines below have another number
+            divider = max(_DIVIDERS, key=raw.decode().count)
     # A cell in quotes stands between dividers or ends of lines, its own are doubled.
     beside = rf"[^\r\n{re.escape(divider)}]"
     cell = rf'"(?:(?<!{beside}")[^"]*+(?:""[^"]*+)*+"(?!{beside}))?'
@@ -186,13 +188,6 @@ def _columns(
         faults = faults or [f"cannot be read ({error})"]
     if columns and not names[0] and cells.num_distinct(columns[0]) < len(columns[0]):
         faults = [files.unnamed([1]), *faults]
-    if len(columns) == 1:  # a title has no dividers
-        faults += [
-            f"line 1 names one column, and all lines below have a {mark!r}: if it is a "
-            "title, delete it: the first line must name the columns"
-            for mark in _DIVIDERS
-            if pc.all(pc.match_substring(columns[0], mark)).as_py()
-        ]
     files.refuse(faults, f"{path}, ")
     return names, columns
 

@@ -434,12 +434,12 @@ def _marks(numbers: np.ndarray) -> list[str]:
     low *= counts[:low].sum() > 1
     frequent = np.flatnonzero((counts >= _FREQUENT) & (values > 9))
     marks = [at for at in frequent if _is_mark(values[at])]
-    numbers, times = np.delete(values, marks), np.delete(counts, marks)
+    times = counts.copy()
+    times[marks] = 1
     amid = [
         values[at]
         for at in marks
-        if at < high
-        and counts[at] > _OFTENER * times[numbers > values[at] / 2].max(initial=1)
+        if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
     ]
     return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
 

@@ -118,8 +118,8 @@ REFUSED = {
         "title: the first line must name the columns$",
     ),
     "a title without dividers": (
-        "Deaths 2024\nage;y\n1;2\n",
-        "one column, and all lines below have a ';': if it is a title, delete it",
+        "Deaths 2024\nage;y\n1,5;2\n",
+        r"line 2, has 2 values; the header names 1 in line 1; .*\(delete lines above",
     ),
     "a header with two faults and a short line": (
         "x,,x\n1,2\n",
