@@ -8,6 +8,7 @@ from fedsvp_jax.data.tables import cells
 from fedsvp_jax.data.tables.schema import Schema
 from fedsvp_jax.mechanisms import private_bounds
 
+_PART = 20  # of the rows one may lie beyond each bound
 _WITHIN = {"date": (-1e5, 1e5), "time": (0.0, 23.9)}  # that have a date or a time
 
 
@@ -34,11 +35,12 @@ def with_bought_bounds(schema: Schema, table: cells.Columns, epsilon: float) -> 
         rows = np.unique(cells.distinct(table[schema.person])[1], return_index=True)[1]
     draws = 2 * len(with_bounds)
     beyond = private_bounds.rows_beyond(epsilon / draws) if draws * epsilon > 0 else 0
-    if not 0 < 2 * beyond < len(rows):
+    if not 0 < _PART * beyond <= len(rows):
         raise ValueError(
             f"bounds_epsilon = {epsilon:g} for {len(with_bounds)} columns leaves about "
-            f"{beyond} rows beyond each bound, of {len(rows)}: raise it, leave columns "
-            "out (--drop_columns), or state bounds that a form or a codebook gives"
+            f"{beyond} rows beyond each bound, of {len(rows)}, and at most 1 of "
+            f"{_PART} may lie there: raise it, leave columns out (--drop_columns), or "
+            "state bounds that a form or a codebook gives"
         )
     columns = dict(schema.columns)
     for name, column in with_bounds.items():

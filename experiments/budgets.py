@@ -48,14 +48,20 @@ def begin(
                     "budgets.txt", budgets=budgets, records=records, path=path
                 )
             )
-        start()
         budget = promise | {
             "total_epsilon": promise["total_epsilon"] or math.inf,
             "log": str(site.path),
             "witness": str(site.witness.path),
             "records": sorted(names),
         }
+        end = file.seek(0, os.SEEK_END)
         file.write(json.dumps(budget) + "\n")
+        file.flush()  # before the log: a kill between both lets none begin unasked
+        try:
+            start()
+        except BaseException:
+            file.truncate(end)
+            raise
     return [*budgets, budget]
 
 

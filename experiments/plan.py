@@ -113,14 +113,13 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     Args:
       client: the column of clients; None: the schema's.
       source: the file, in messages.
+
+    Raises:
+      ValueError: as `from_table`, of columns that are not in the schema, too.
     """
-    names = {
-        client or schema.client,
-        schema.person,
-        *({"split"} - schema.columns.keys()),
-    }
+    features = schema.columns.keys() - {client or schema.client, schema.person}
     count = len(next(iter(table.values())))
-    columns = {name: table[name] for name in table.keys() & names}
+    columns = {name: table[name] for name in table if name and name not in features}
     columns |= {schema.label: [schema.classes[0]] * count, _NOTHING: np.zeros(count)}
     nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
     schema = dataclasses.replace(schema, columns=nothing, shares=())
@@ -190,8 +189,8 @@ def main(arguments: Sequence[str]) -> None:
         path = pathlib.Path(arguments[1])
         columns, _ = table_file.read_table(path, schema)
         client = values.client_column or schema.client
-        names = [client, schema.person, *schema.features]
-        names = [name for name in names if name != NOBODY]
+        client = None if client == NOBODY else client
+        names = (client, schema.person, *schema.features)
         files.check_columns(names, columns, str(path))
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)

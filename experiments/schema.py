@@ -22,21 +22,25 @@ refused, unless --known names its column, and so is a bound within 1 % of theirs
 than 0; but 0 and 1, no and yes, female and male and their like are accepted, since the
 form says them. Texts that count as `missing` need a name of their own, as dose.missing:
 who knows a bound knows no mark of a missing cell. dose.fill names that entry alone.
-Without --known it lists what is refused. type = "drop" leaves a column out.
+Without --known it lists what is refused, and last --known=… with all these names, to be
+copied: strike out what you do not know without the records. type = "drop" leaves a
+column out.
 
   fedsvp schema DATA.csv --bounds_epsilon=1
 
 buys the bounds of numbers, per cents, dates and times by private quantiles: two draws
 for each column, between which ε is split evenly. They hide one row, or one person where
 a column of persons is drafted; the schema says so, and every ε of a run counts it. Each
-bound leaves about 77 rows × columns / ε beyond it: with less than 2,000 rows ×
-columns / ε ask for the bounds of a form or a codebook instead.
+bound leaves about 77 × columns / ε rows beyond it. Where that is more than 1 of 20 rows
+(less than about 1,550 × columns / ε in all), it is refused: take the bounds of a form
+or a codebook instead.
 
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
 
 import pathlib
 import re
+import shlex
 from collections.abc import Sequence
 
 from absl import flags
@@ -85,12 +89,14 @@ def confirm(path: pathlib.Path) -> None:
     columns = [*schema.columns, schema.label or "", *map(".".join, pairs)]
     excepted = table.listed_columns(flags.FLAGS.known, columns)
     files.check_columns(excepted, columns, f"{path}: --known")
-    refused: dict[str, dict[str, str]] = {}
+    refused: dict[str, list[str]] = {}
+    listed = dict.fromkeys(excepted)
     for name, entry in pairs:
         # What else is known of a column says nothing of the mark of a missing cell.
-        by_column = name in excepted and entry != "missing"
-        if not by_column and f"{name}.{entry}" not in excepted:
-            refused.setdefault(name, {})[entry] = as_read[name][entry]
+        part = f"{name}.missing" if entry == "missing" else name
+        if not {part, f"{name}.{entry}"} & {*excepted}:
+            refused.setdefault(name, []).append(entry)
+            listed[part] = None
     if not refused:
         text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
         text = _MARK.sub("from_data = false", text)
@@ -101,7 +107,12 @@ def confirm(path: pathlib.Path) -> None:
         replace_file(path, text.encode())
     print(
         messages.filled(
-            "confirm.txt", path=path, entries=entries, as_read=as_read, refused=refused
+            "confirm.txt",
+            path=path,
+            entries=entries,
+            as_read=as_read,
+            refused=refused,
+            known=shlex.quote(",".join(listed)),
         ),
         end="",
     )

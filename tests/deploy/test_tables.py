@@ -285,6 +285,36 @@ def test_of_two_logs_begun_at_once_one_is_refused(
 
 
 @pytest.mark.hole
+def test_a_kill_while_a_log_begins_lets_no_other_begin_unasked(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line was written behind the log; between both a kill left none."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    table, file = tmp_path / "table.csv", tmp_path / "fedsvp_jax" / "budgets.jsonl"
+    table.write_text("a\n")
+    promise = {"total_epsilon": 1.0, "target_delta": 1e-5, "relation": "one"}
+    site = types.SimpleNamespace(
+        policy=types.SimpleNamespace(says=lambda: promise),
+        path=tmp_path / "log",
+        witness=types.SimpleNamespace(path=tmp_path),
+    )
+    lines: list[str] = []
+
+    def start() -> None:
+        lines.append(file.read_text())  # what a kill would leave
+        if len(lines) == 2:
+            raise ValueError("no log")
+
+    assert len(budgets.begin(site, start, [str(table)], again=False)) == 1
+    assert json.loads(lines[0])["log"] == str(tmp_path / "log")
+    with pytest.raises(ValueError, match="no log"):
+        budgets.begin(site, start, [str(table)], again=True)
+    assert lines[1].count("\n") == 2 and file.read_text() == lines[0]
+    with pytest.raises(ValueError, match="another log would add its own"):
+        budgets.begin(site, start, [str(table)], again=False)
+
+
+@pytest.mark.hole
 def test_a_damaged_list_of_budgets_is_named(
     dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,8 @@ from commands import assert_sentence, command, succeeds
 from experiments import goal, messages, plan
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data.tables import table
+from fedsvp_jax.data.tables import cells, table
+from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, to_toml
 from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.report import guarantees
@@ -113,7 +114,8 @@ def test_the_rows_of_a_plan_are_those_that_a_training_has(unit: str) -> None:
     )
     drop = [] if unit == "person" else ["who"]
     data = table.from_table(columns, schema=schema, drop=drop)
-    del columns["age"]
+    for name in ("age", *drop):
+        del columns[name]
     planned = plan.divided(schema, columns, None, "t")
     sizes = goal.training_sizes(planned, 1, by_writer=True)
     for name in ("train_writers", "train_persons", "test_writers"):
@@ -238,6 +240,29 @@ def test_a_plan_without_a_table_is_of_stated_numbers_of_rows(
     assert "4 clients of 79 to 161 training rows, 400 in all; 100 rows for" in told
     assert "60 rounds." in told and "0.125" in told
     assert "No table was read." in told and "no plan knows what your columns" in told
+
+
+@pytest.mark.hole
+@pytest.mark.filterwarnings("ignore:.*ids of persons")
+def test_a_plan_refuses_the_table_that_a_training_refuses() -> None:
+    """It planned, and `train` said later that the column ID is not in the schema."""
+    rows = {name: np.arange(60) % 2 for name in ("age", "ill", "ID", "ward")}
+    schema = dataclasses.replace(
+        SCHEMA, classes=("0", "1"), columns={"age": SCHEMA.columns["age"]}, client="w"
+    )
+    refused: list[str] = []
+    for client in ("none", "ward"):
+        with pytest.raises(ValueError, match="t: column ID is not in the") as trained:
+            table.from_table(rows, schema=schema, client=client, name="t")
+        with pytest.raises(ValueError, match="t: column ID is not in the") as planned:
+            plan.divided(schema, rows, client, "t")
+        refused.append(str(planned.value))
+        assert str(trained.value) == refused[-1]
+    assert "column ward is not" in refused[0] and "column ward is" not in refused[1]
+    names = ("age", "ill", "ward")
+    listed = Columns({name: cells.column_of(rows[name], name) for name in names})
+    listed[""] = cells.column_of(range(60), "")  # the names of rows
+    assert len(plan.divided(schema, listed, "ward", "t").writer_names) == 2
 
 
 @pytest.mark.parametrize(

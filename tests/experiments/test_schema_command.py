@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -65,11 +66,11 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
     assert_sentence(refused, "4 of 5 marked columns are still as the records said, or")
-    assert "dose" not in refused.stderr  # no list to paste back
+    assert "dose" not in refused.stderr  # one sentence, whose list is above
     for line in (
-        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(low and high\)",
+        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(lower and upper .*\)",
         r'kind: values = \["a", "b", "\*"\]',
-        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(low and high\)",
+        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(lower and upper .*\)",
         r'ill: classes = \["ja", "nein"\]',
     ):
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
@@ -142,7 +143,7 @@ def test_public_shares_are_confirmed_as_they_stand(tmp_path: pathlib.Path) -> No
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
     assert_sentence(refused, "as the records said, or nearly; change what")
-    assert refused.stdout.endswith('said\n  ill: classes = ["a", "b"]\n')
+    assert 'said\n  ill: classes = ["a", "b"]\nstrike out' in refused.stdout
     assert schema.read_text() == before
     assert "shares = [0.7, 0.3]" in succeeds(*confirm, "--known=ill").stdout
     again = succeeds(*confirm).stdout
@@ -196,7 +197,7 @@ def test_a_median_is_confirmed_as_bounds_are(tmp_path: pathlib.Path) -> None:
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
     assert_sentence(refused, "1 of 1 marked columns are still as the records said,")
-    assert refused.stdout.endswith("said\n  dose: fill = 4.0\n")
+    assert "said\n  dose: fill = 4.0\nstrike out" in refused.stdout
     succeeds(*confirm, "--known=dose")
     assert "TODO" not in schema.read_text() and "missing" not in schema.read_text()
 
@@ -228,6 +229,29 @@ DRAFTED = {
 }
 
 
+def known_of(stdout: str) -> str:
+    """The list that a refusal ends with, as a shell passes it."""
+    *_, known = shlex.split(stdout.splitlines()[-1])
+    return known
+
+
+@pytest.mark.hole
+def test_a_refusal_ends_with_names_that_can_be_copied(tmp_path: pathlib.Path) -> None:
+    """Of 86 columns 84 were refused, and their names were to be typed one by one."""
+    schema, name = tmp_path / "schema.toml", "the dose, in 'mg' $x"
+    changes = {"fill": 'fill = 5\nmissing = ["-9"]'}
+    text = AS_DRAFTED.format(**DRAFTED | changes)
+    schema.write_text(text.replace("columns.dose", f'columns."{name}"'))
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    known = known_of(command(*confirm).stdout)
+    assert known == f"--known={name},{name}.missing,kind,ill"
+    struck = command(*confirm, known.replace(",kind", ""))
+    assert_sentence(struck, "1 of 3 marked columns are")
+    again = known_of(struck.stdout)  # with those that were named already
+    assert again == f"--known={name},{name}.missing,ill,kind"
+    succeeds(*confirm, again)
+
+
 @pytest.mark.hole
 @pytest.mark.parametrize(
     ("changes", "as_read"),
@@ -238,11 +262,19 @@ DRAFTED = {
         ({"bounds": "[0, 20]"}, ["dose: fill = 4.0", "kind: values", "ill: classes"]),
         (  # of the records' range, 9.6, each is within 1 %
             {"bounds": "[0, 10.09]", "fill": ""},
-            ["dose: bounds = [0.0, 10.09] (high; the records: [0.4, 10.0,", "k", "ill"],
+            [
+                "dose: bounds = [0.0, 10.09] (upper bound as in the records, [0.",
+                "k",
+                "ill",
+            ],
         ),
         (
             {"bounds": "[0.49, 20]"},
-            ["dose: bounds = [0.49, 20.0], fill = 4.0 (low; the records", "k", "ill"],
+            [
+                "dose: bounds = [0.49, 20.0], fill = 4.0 (lower bound as in",
+                "k",
+                "ill",
+            ],
         ),
         ({"bounds": "[0.3, 10.1]"}, ["dose: fill = 4.0", "kind", "ill"]),
         (
@@ -251,7 +283,11 @@ DRAFTED = {
         ),
         (
             {"fill": "fill = 5"},
-            ["dose: bounds = [0.4, 10.0] (low and high)\n", "kind", "ill: cla"],
+            [
+                "dose: bounds = [0.4, 10.0] (lower and upper bound as in t",
+                "kind",
+                "ill: cla",
+            ],
         ),
         ({"fill": "", "bounds": "[0, 9]"}, ["kind: values", "ill: classes"]),
         (  # a cell of the records, in a file that is called public
@@ -291,10 +327,7 @@ def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(
     assert len(listed) == len(as_read), refused.stdout
     for line, start in zip(listed, as_read, strict=True):
         assert f"{line}\n".startswith(start), refused.stdout
-    known = ",".join(line.partition(":")[0] for line in listed)
-    if "missing" in listed[0]:  # the name of the column said it, too
-        known = known.replace("dose", "dose.missing")
-    confirm = ("experiments.schema", f"--confirm={schema}", f"--known={known}")
+    confirm = ("experiments.schema", f"--confirm={schema}", known_of(refused.stdout))
     stated = succeeds(*confirm).stdout
     assert "(--known: entries that equal the records'; keep this list secret)" in stated
     assert stated.count("(--known)") == len(as_read) and stated.count("\n") == 4
@@ -313,12 +346,13 @@ def test_texts_that_count_as_missing_are_named_apart_from_their_column(
     confirm = ("experiments.schema", f"--confirm={schema}")
     for known, left in {
         "dose,kind": 'dose: missing = ["-9"]',
-        "dose.missing,kind": "dose: bounds = [0.4, 10.0] (low and high)",
+        "dose.missing,kind": "dose: bounds = [0.4, 10.0] (lower and upper bound as in "
+        "the records)",
         "dose,dose.missing": 'kind: values = ["u", "v", "*"]',
     }.items():
         refused = command(*confirm, f"--known={known}")
         assert_sentence(refused, "texts that count as missing, which NAME.missing n")
-        assert refused.stdout.endswith(f"records said\n  {left}\n")
+        assert f"records said\n  {left}\nstrike out" in refused.stdout
         assert schema.read_text() == before
     typed = command(*confirm, "--known=dose.mising")
     assert_sentence(typed, "'dose.mising' (did you mean dose.missing?)")
@@ -368,6 +402,26 @@ def test_bounds_that_are_the_rows_extremes_are_said_where_a_mark_is_gone(
     assert not from_table(table, schema=from_toml(text, "s.toml")).from_records
     messages = [str(one.message) for one in recwarn.list]
     assert len(messages) == warns and all("bounds of x are" in m for m in messages)
+
+
+@pytest.mark.hole
+def test_notes_of_a_wide_table_are_joined(tmp_path: pathlib.Path) -> None:
+    """80 lines said how many cells are missing, and none that a column is left out."""
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    header = "key,id2,id3," + "".join(f"q{n}," for n in range(9)) + "ill\n"
+    rows = [
+        f"{10000 + 37 * row},A{row:04},B{row:04},"
+        + "".join(f"{(row * 7 + n) % 50 if row % 40 > n else ''}," for n in range(9))
+        + f"{'ab'[row % 2]}\n"
+        for row in range(120)
+    ]
+    data.write_text(header + "".join(rows))
+    told = succeeds("experiments.schema", str(data), f"--output={schema}").stdout
+    names = ", ".join(f"q{n}" for n in range(9))
+    assert f"\n  cells are missing in 9 columns, 2.5 to 22 %: {names}\n" in told, told
+    assert "\n  left out: key: 5 digits in every row: a code?\n" in told
+    assert re.search(r"\n  left out: id2, id3: a value of its own in every row", told)
+    assert schema.read_text().count("% of the cells are missing") == 9
 
 
 @pytest.mark.hole

@@ -57,10 +57,10 @@ def column_of(values: Any, source: str) -> Cells:
             array = array.cast(array.type.value_type)
         if isinstance(array.type, pa.BaseExtensionType):  # as of pandas' Period
             raise pa.ArrowInvalid("its storage has another meaning")
-    except (pa.ArrowException, ValueError):  # cells of several types
+    except (pa.ArrowException, ValueError, OverflowError):  # cells of several types
         if np.ndim(next(iter(values))):
             raise ValueError(_HOLDS_ARRAYS.format(source)) from None
-        array = pa.array([_text(value) for value in values], pa.string())
+        array = pa.array(_mixed_texts(list(values), source), pa.string())
     column = pa.chunked_array([array]) if isinstance(array, pa.Array) else array
     kind = column.type
     if pa.types.is_nested(kind):
@@ -86,13 +86,24 @@ def is_numeric(column: Cells) -> bool:
     return numeric or types.is_decimal(kind) or types.is_boolean(kind)
 
 
-def _text(value: Any) -> str:
-    if value is None or value != value or type(value).__name__ == "NAType":
-        return ""
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
-    text = str(int(value) if is_whole else value)
+def _mixed_texts(values: list[Any], source: str) -> list[str]:
+    """(rows,) of each cell, as a column of its type alone has it.
+
+    So no row decides how another is read. Of a single type, they are Python's.
+    """
+    kinds = {*map(type, values)}
+    if len(kinds) == 1:
+        return [*map(str, values)]
+    by_kind = {
+        kind: iter(texts(column_of([v for v in values if type(v) is kind], source)))
+        for kind in kinds
+    }
+    written = ((value, next(by_kind[type(value)]).as_py()) for value in values)
     # The number 1.234 beside texts is not 1,234, whatever the texts' thousands are.
-    return text + "e0" * (not isinstance(value, str) and literals.grouped(text) != "")
+    return [
+        text + "e0" * (not isinstance(value, str) and literals.grouped(text) != "")
+        for value, text in written
+    ]
 
 
 def texts(column: Cells) -> Cells:
@@ -113,7 +124,7 @@ def texts(column: Cells) -> Cells:
 
 def as_codes(column: Cells) -> Cells:
     """(rows,) texts, where 2.0, 2.00 and 2,0 are 2: one code, however it is written."""
-    same = r"^(-?(?:0|[1-9][0-9]*))[.,]00?$|(\.[0-9]{3})e0$"  # as `_text` has it
+    same = r"^(-?(?:0|[1-9][0-9]*))[.,]00?$|(\.[0-9]{3})e0$"  # as `_mixed_texts`
     return pc.replace_substring_regex(texts(column), same, r"\1\2")
 
 

@@ -33,10 +33,6 @@ _GZIP = b"\x1f\x8b"
 # .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
 _OTHERS = (b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD")
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
-_UNNAMED = (
-    "line 1: column {} has no name; name it, or delete it (a first column that R or "
-    "pandas wrote for row names may have none, if all its values differ)"
-)
 
 
 class Form(NamedTuple):
@@ -92,6 +88,8 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
     else:
         header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
         divider = max(_DIVIDERS, key=header.count)
+        if divider not in header:  # of a title: the lines below have another number
+            divider = max(_DIVIDERS, key=raw.decode().count)
     # A cell in quotes stands between dividers or ends of lines, its own are doubled.
     beside = rf"[^\r\n{re.escape(divider)}]"
     cell = rf'"(?:(?<!{beside}")[^"]*+(?:""[^"]*+)*+"(?!{beside}))?'
@@ -189,7 +187,7 @@ def _columns(
         ]
         faults = faults or [f"cannot be read ({error})"]
     if columns and not names[0] and cells.num_distinct(columns[0]) < len(columns[0]):
-        faults = [_UNNAMED.format(1), *faults]
+        faults = [files.unnamed([1]), *faults]
     files.refuse(faults, f"{path}, ")
     return names, columns
 
@@ -200,12 +198,8 @@ def _header_faults(names: Sequence[str]) -> list[str]:
         return ["line 1, is empty; the first line must name the columns"]
     if not all(map(str.isdigit, names)) and all(map(_NUMBER.fullmatch, names)):
         return ["line 1, holds numbers alone; the first line must name the columns"]
-    faults = [
-        _UNNAMED.format(place)
-        for place, name in enumerate(names[1:], start=2)
-        if not name
-    ]
-    faults += [
+    nameless = [place for place, name in enumerate(names[1:], start=2) if not name]
+    faults = [files.unnamed(nameless)] * any(nameless) + [
         f"line 1: {count} columns have the name {files.quoted(name)}; rename all but "
         "one"
         for name, count in collections.Counter(filter(None, names)).items()

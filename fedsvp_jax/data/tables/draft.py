@@ -51,6 +51,8 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
+_FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
+_OFTENER = 4  # which are so many times less frequent
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _UNKNOWN = ("none", "unknown")
@@ -413,10 +415,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
 
 
 def _marks(numbers: np.ndarray) -> list[str]:
-    """Ends of the numbers such as -9, 0, 99 and 999, which may mean a missing one.
+    """Numbers such as -9, 0, 99 and 999, which may mean a missing one.
 
-    They occur more than once, and apart: negative ones if no other number is negative,
-    0 and 99 by a gap.
+    At an end they occur more than once, and apart: negative ones if no other number is
+    negative, 0 and 99 by a gap. Amid others, 99 or 9.9 is far more frequent than all
+    numbers above half of it that are no such marks.
     """
     values, counts = np.unique(numbers, return_counts=True)
     low, high = int((values < 0).sum()), len(values)
@@ -429,7 +432,16 @@ def _marks(numbers: np.ndarray) -> list[str]:
         if counts[at:].sum() > 1 and at and _ends_apart(values[: at + 1]):
             high = at
     low *= counts[:low].sum() > 1
-    return [f"{mark:.15g}" for mark in (*values[:low], *values[high:])]
+    frequent = np.flatnonzero((counts >= _FREQUENT) & (values > 9))
+    marks = [at for at in frequent if _is_mark(values[at])]
+    times = counts.copy()
+    times[marks] = 1
+    amid = [
+        values[at]
+        for at in marks
+        if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
+    ]
+    return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
 
 
 def _is_mark(number: float) -> bool:

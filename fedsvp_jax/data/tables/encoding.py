@@ -99,9 +99,9 @@ def encode(
             of_form = (
                 np.ptp(column.bounds) <= _SCALE and not np.mod(column.bounds, 1).any()
             )
-            may_be_read = column.from_data is None and "clamped" not in changed[name]
             if (
-                may_be_read
+                column.from_data is None
+                and "clamped" not in changed[name]
                 and not of_form
                 and features.min() <= -0.98
                 and features.max() >= 0.98

@@ -91,13 +91,28 @@ def check_columns(
             raise ValueError(f"{source}: {unknown('a column', name, choices)}")
 
 
+class Unfit(ValueError):
+    """What a file holds is wrong, and its format is right."""
+
+
+def unnamed(places: Sequence[int]) -> str:
+    """The fault of columns that line 1 does not name, by their places from 1."""
+    return (
+        f"line 1: no name stands above column {', '.join(map(str, places))}; name "
+        "each, or delete it (a first column that R or pandas wrote for row names may "
+        "have none, if all its values differ), or delete line 1, if it is a title: the "
+        "first line must name the columns"
+    )
+
+
 @contextlib.contextmanager
 def readable(path: Path, expected: str = "") -> Iterator[None]:
     """Around another library's reader, which has errors of its own.
 
     Raises:
       OSError, ImportError: there is no such file, or no library that reads it.
-      ValueError: any other error, in one sentence that ends with `expected`.
+      ValueError: any other error, in one sentence that ends with `expected`, unless it
+        is `Unfit`.
     """
     try:
         yield
@@ -105,7 +120,8 @@ def readable(path: Path, expected: str = "") -> Iterator[None]:
         if isinstance(error, ImportError) or getattr(error, "filename", None):
             raise
         why = reason(error).replace(str(path), "the file")
-        raise ValueError(f"{path} cannot be read ({why}){expected}") from error
+        tail = "" if isinstance(error, Unfit) else expected
+        raise ValueError(f"{path} cannot be read ({why}){tail}") from error
 
 
 def reason(error: Exception) -> str:

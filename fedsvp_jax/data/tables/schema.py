@@ -242,7 +242,7 @@ class Schema(Settings):
 def as_read(schema: Schema, name: str) -> dict[str, str]:
     """The entries of a marked column, or of the label, that are as the records said.
 
-    Beside `bounds` stands which of them: low, high, or low and high.
+    Beside `bounds` stands which of them: lower, upper, or lower and upper.
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
     bound is as the records said within 1 % of their range, unless it is 0. Texts that
@@ -261,7 +261,7 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
         near = [
             side
             for side, end, extreme in zip(
-                ("low", "high"), column.bounds, extremes, strict=False
+                ("lower", "upper"), column.bounds, extremes, strict=False
             )
             if end and abs(end - extreme) <= np.ptp(extremes) / 100
         ]

@@ -11,6 +11,7 @@ from fedsvp_jax.core import extras
 
 from . import cells, csv_file, files, literals
 from .cells import Columns
+from .files import Unfit
 from .schema import Schema, SchemaColumn
 
 _STATISTICS = literals.WORDS["readers"]  # of pyreadstat
@@ -75,7 +76,7 @@ def _parquet(path: Path, *_: Any) -> Any:
     for field in table.schema:
         is_extended = isinstance(field.type, pyarrow.BaseExtensionType)
         if is_extended or b"ARROW:extension:name" in (field.metadata or {}):
-            raise ValueError(
+            raise Unfit(
                 f"column {field.name} has a type of the program that wrote it, such "
                 "as pandas' Period; write it as text (.astype(str))"
             )
@@ -92,9 +93,9 @@ def _workbook(path: Path, *_: Any) -> Any:
         with zipfile.ZipFile(path) as parts:
             sheet = parts.read(part._worksheet_path)
         if b"<mergeCell " in sheet:
-            raise ValueError("it has merged cells; give each its own value")
+            raise Unfit("it has merged cells; give each its own value")
         if _UNCOMPUTED.search(sheet):
-            raise ValueError(
+            raise Unfit(
                 "it has formulas without values; open it in a spreadsheet program "
                 "and save it there"
             )
@@ -106,30 +107,27 @@ def _workbook(path: Path, *_: Any) -> Any:
         if len(frame) > 1:
             tables[part.title] = frame
             if _HIDDEN.search(sheet) or part.sheet_state != "visible":
-                raise ValueError(
+                raise Unfit(
                     f"sheet {part.title} is hidden, or hides rows or columns, as a "
                     "filter does; show all of it, and delete what is not meant"
                 )
     if not tables:
         return {}
     if len(tables) > 1:
-        raise ValueError(
+        raise Unfit(
             f"{len(tables)} sheets hold a table: {', '.join(tables)}; leave one in it"
         )
     [frame] = tables.values()
     table = frame.iloc[1:].set_axis([str(name) for name in frame.iloc[0]], axis=1)
     nameless = [
         place
-        for place, name in enumerate(table.columns)
-        if not literals.normal(name) and (table.iloc[:, place] != "").any()
+        for place, name in enumerate(table.columns, start=1)
+        if not literals.normal(name) and (table.iloc[:, place - 1] != "").any()
     ]
-    if nameless == [0] and table.iloc[:, 0].is_unique:  # names of rows
+    if nameless == [1] and table.iloc[:, 0].is_unique:  # names of rows
         table.columns = ["Unnamed: 0", *table.columns[1:]]
     elif nameless:
-        raise ValueError(
-            f"column {nameless[0] + 1} has no name in the first row, which must name "
-            "the columns"
-        )
+        raise Unfit(files.unnamed(nameless))
     table = table.where(table != "")  # beside a blank, numbers stay numbers
     return table.loc[:, [literals.normal(name) != "" for name in table.columns]]
 
@@ -208,7 +206,5 @@ def columns_of(table: Any, source: str) -> Columns:
             raise ValueError(
                 f"{source} has {number} of the name {files.quoted(key)}; rename one"
             )
-        columns[key] = table[name]
-    for name, values in list(columns.items()):
-        columns[name] = cells.column_of(values, f"{source}: column {name}")
+        columns[key] = cells.column_of(table[name], f"{source}: column {key}")
     return columns

@@ -101,20 +101,29 @@ REFUSED = {
     ),
     "a nameless column": (
         table_of(x=LABELS).replace("x,y", ",y"),
-        "line 1: column 1 has no name; name it, or delete it",
+        "line 1: no name stands above column 1; name each, or delete it",
     ),
     "row names behind": (
         table_of(z=[str(n) for n in range(ROWS)]).replace("x,y,z", "x,y,"),
-        "line 1: column 3 has no name; name it, or delete it",
+        "line 1: no name stands above column 3; name each, or delete it",
     ),
     "a name twice": (table_of().replace("x,y", "y,y"), "2 columns have the name 'y'"),
     "dates": (
         table_of(d=["2024-01-31"] * ROWS),
         "holds dates .*in the schema.*: type = .date",
     ),
+    "a title with dividers": (
+        "Deaths;;;\nage;sex;y;z\n1;2;3;4\n",
+        r"a.csv, line 1: no name stands above column 2, 3, 4; name [^;]* if it is a "
+        "title: the first line must name the columns$",
+    ),
+    "a title without dividers": (
+        "Deaths 2024\nage;y\n1,5;2\n",
+        r"line 2, has 2 values; the header names 1 in line 1; .*\(delete lines above",
+    ),
     "a header with two faults and a short line": (
         "x,,x\n1,2\n",
-        "column 2 has no name.*2 columns have the name 'x'.*line 2, has 2 values",
+        "above column 2;.*2 columns have the name 'x'.*line 2, has 2 values",
     ),
     "Windows bytes that mean nothing": (
         table_of().encode() + b"1,\x81\n",

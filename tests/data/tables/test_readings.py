@@ -631,8 +631,12 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
     assert schema.columns["steps"].type == "number"
 
 
+AMID = np.concatenate([np.repeat(np.arange(1.0, 41), 12), np.arange(41, 117, 2)])
 MARKS: dict[str, tuple[np.ndarray, str]] = {
     "a score": (np.arange(120) % 11, "99"),
+    "a stay, amid others": (AMID, "99"),
+    "a laboratory value amid others": (AMID / 10, "9.9"),
+    "two marks amid others": (AMID * 9, "777, 999"),
     "an age": (1 + np.arange(120) % 80, "99"),
     "a pressure": (90 + 3 * (np.arange(120) % 37), "999"),
     "a laboratory value": (0.5 + np.arange(120) / 20, "99.9"),
@@ -653,7 +657,7 @@ def test_numbers_that_may_mean_a_missing_one_are_asked_of(name: str) -> None:
     """Ages of 99 among those up to 80 were ages without a word."""
     values, marks = MARKS[name]
     note = f"{marks}: a missing number? state it in missing"
-    for times in (3, 0):
+    for times in (9 if values is AMID or "amid" in name else 3, 0):
         rows = np.concatenate([values, *times * [[*map(float, marks.split(", "))]]])
         table = {"x": rows, "died": np.arange(len(rows)) % 2}
         schema, notes = draft.proposed(table, label="died", client=None, source="a")
@@ -663,7 +667,12 @@ def test_numbers_that_may_mean_a_missing_one_are_asked_of(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[-1, 0, 1], range(100), [*range(8), 9], [4, 6, 8], [0, 5, 10, 20]]
+    "values",
+    [
+        *([-1, 0, 1], range(100), [*range(8), 9], [4, 6, 8], [0, 5, 10, 20]),
+        [*range(60, 120), 99, 99, 99],  # four times as frequent as others, no more
+        [*range(50), 77, *range(60, 100, 2), 90, 90],  # rounded numbers are, too
+    ],
 )
 def test_numbers_that_are_not_apart_are_not_asked_of(values: Sequence[int]) -> None:
     table = {"x": [*values] * 9, "died": [0, 1, 1] * (3 * len(values))}

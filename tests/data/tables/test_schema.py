@@ -299,7 +299,7 @@ def test_zero_is_no_bound_of_the_records() -> None:
     mark = (0.0, 7.0)
     for bounds, entries in (
         ((0, 20), {}),
-        ((0, 7.05), {"bounds": "high"}),
+        ((0, 7.05), {"bounds": "upper"}),
         ((-1, 20), {}),
     ):
         column = SchemaColumn("number", bounds=bounds, from_data=mark)

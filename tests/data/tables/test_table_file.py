@@ -1,5 +1,6 @@
 """Workbooks and files of statistics programs: one row says nothing of the others."""
 
+import datetime
 import pathlib
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, table
+from fedsvp_jax.data.tables import cells, table, table_file
 
 pytestmark = pytest.mark.hole
 SCHEMA = """schema = 1
@@ -19,6 +20,7 @@ classes = ["no", "yes"]
 [columns.dose]
 """
 ROWS = 24
+DAY = datetime.datetime(2024, 1, 5)
 
 
 def read(path: pathlib.Path, column: str) -> np.ndarray:
@@ -78,3 +80,43 @@ def test_a_schema_says_which_labels_stand_and_no_row_does(
         labels = {"dose": {0: "no pain", 10: "worst"}, "ill": {1: "no", 2: "yes"}}
         pyreadstat.write_sav(frame, path, variable_value_labels=labels)
         assert read(path, column).tolist() == first
+
+
+@pytest.mark.parametrize("beside", ["x", True, datetime.time(9), 7, 0.25, DAY])
+def test_one_cell_of_another_type_changes_no_text_of_the_others(beside: Any) -> None:
+    """Beside a text, 2024-01-05 was "2024-01-05 00:00:00", and .00001 was 1e-05."""
+    times, missing = [datetime.time(8, 30), datetime.time(9)], [None, float("nan")]
+    for values in ([DAY, DAY], [1e-5, 2.5], [1e16, 2.0], [True, False], times, missing):
+        alone, mixed = (
+            cells.texts(cells.column_of(cells_, "s")).to_pylist()[:2]
+            for cells_ in (values, [*values, beside, "text"])
+        )
+        assert alone == mixed
+    large = [2**70, "x"]
+    assert cells.column_of(large, "s").to_pylist() == [f"{2**70}", "x"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "second", "message"),
+    [
+        ([("Deaths", "", ""), ("age", "sex", "y"), (1, "f", 0)], False, "column 2, 3;"),
+        ([("age", "y"), (1, 0)], True, r"2 sheets hold a table: Sheet, more; leave"),
+    ],
+)
+def test_what_a_sheet_holds_is_refused_without_a_word_of_endings(
+    rows: list[Any], second: bool, message: str, tmp_path: pathlib.Path
+) -> None:
+    """A line of a title was refused with "its ending must be that of its format"."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book, path = openpyxl.Workbook(), tmp_path / "a.xlsx"
+    for sheet in [book.active, *([book.create_sheet("more")] if second else [])]:
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    with pytest.raises(ValueError, match=message) as error:
+        table_file.read_table(path)
+    assert "ending" not in str(error.value)
+    assert second or "delete line 1, if it is a title" in str(error.value)
+    path.write_bytes(b"age,y\n1,0\n")
+    with pytest.raises(ValueError, match=r"its ending must be that of its format"):
+        table_file.read_table(path)
