@@ -155,14 +155,14 @@ class Dataset:
                     f"axis, got the shape {inputs.shape}"
                 )
             self._check_finite(inputs, f"{part} inputs")
-            name = f"{part}_labels"
-            labels = getattr(self, name)
-            number = inputs.shape[:1]
-            self._set(f"{part}_inputs", inputs)
-            self._set(
-                name,
-                self._as_integers(f"{part} labels", labels, number, self.num_classes),
+            labels = self._as_integers(
+                f"{part} labels",
+                getattr(self, f"{part}_labels"),
+                inputs.shape[:1],
+                self.num_classes,
             )
+            self._set(f"{part}_inputs", inputs)
+            self._set(f"{part}_labels", labels)
         of_train, of_test = (
             f"{inputs.dtype} of the shape {inputs.shape[1:]}"
             for inputs in (self.train_inputs, self.test_inputs)
