@@ -284,8 +284,14 @@ class Dataset:
     def fingerprint(self) -> str:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
         names = (
-            *("train_inputs", "train_labels", "test_inputs", "test_labels"),
-            *("train_writers", "train_targets", "test_targets", "train_persons"),
+            "train_inputs",
+            "train_labels",
+            "test_inputs",
+            "test_labels",
+            "train_writers",
+            "train_targets",
+            "test_targets",
+            "train_persons",
         )
         arrays = {
             name: array for name in names if (array := getattr(self, name)) is not None
