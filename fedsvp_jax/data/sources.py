@@ -39,12 +39,10 @@ def load(
         raise ValueError(
             f"dataset must be one of {', '.join(names)}:NAME, got {name!r}"
         )
-    if data_dir is None:
-        if family not in WITHOUT_FOLDER:
-            raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
-        return DATA_SETS[family](inner or name, None)
-    folder = Path(data_dir).expanduser()
-    if name in _FILES:
+    if data_dir is None and family not in WITHOUT_FOLDER:
+        raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
+    folder = Path(data_dir).expanduser() if data_dir is not None else None
+    if folder and name in _FILES:
         return _of_file(name, folder, columns or TableSettings())
     return DATA_SETS[family](inner or name, folder)
 
