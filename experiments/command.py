@@ -189,7 +189,6 @@ def run(
                 print(manual.manual(arguments[0], purpose, described, full=full))
             sys.exit(0)
         faults: list[str] = []
-        rest: list[str] = []
         try:
             rest = config_file.parse(flags.FLAGS, arguments, faults)
             if "config" in flags.FLAGS:  # of `define_settings`

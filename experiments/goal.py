@@ -175,7 +175,7 @@ def training_sizes(data: Dataset, num_clients: int, by_writer: bool) -> np.ndarr
     if by_writer and data.train_writers is not None:
         return np.bincount(data.train_writers)
     parts = np.array_split(data.train_labels, num_clients)
-    return np.array([len(part) for part in parts])
+    return np.array([*map(len, parts)])
 
 
 def stated_sizes(clients: int, examples: int, largest: int) -> list[int]:
@@ -205,12 +205,13 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     from fedsvp_jax.config import resolve
 
     by_client = data.schema is not None and data.schema.unit == "client"
-    if data.train_writers is None and config.num_clients is None:
-        config = dataclasses.replace(config, num_clients=1)
-    trust = config.noise_trust
-    partition = config.partition or ("iid" if data.train_writers is None else None)
-    config = dataclasses.replace(config, **_OWN["single"], partition=partition)
-    config = resolve(config, dataset=data)
+    trust, changes = config.noise_trust, _OWN["single"]
+    if data.train_writers is None:
+        changes = changes | {
+            "num_clients": config.num_clients or 1,
+            "partition": config.partition or "iid",
+        }
+    config = resolve(dataclasses.replace(config, **changes), dataset=data)
     clients = config.num_clients
     sizes = training_sizes(data, clients, config.partition == "by_writer")
     settings = _PROMISE | {

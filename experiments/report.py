@@ -66,7 +66,7 @@ def rebuild(folder: Path) -> list[Path]:
 
 def main(arguments: Sequence[str]) -> None:
     """Rebuilds the pages of every folder on the command line."""
-    folders = [Path(argument) for argument in arguments[1:]]
+    folders = [*map(Path, arguments[1:])]
     if not folders:
         raise ValueError("name at least one folder of a run or a sweep")
     if _PLUGIN.value:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from fedsvp_jax.accounting import Account, Participation, SpendingPlan, composed_epsilon
@@ -19,6 +18,7 @@ from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation.plan import poisson_places
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, subsampling
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
@@ -186,10 +186,7 @@ def claims_of_uploads(
     for number, uploaded in enumerate(scores.uploaded):
         ids = np.where(uploaded & (every < present), every, -1)
         for world, account in enumerate(worlds):
-            info = jax.tree.map(
-                lambda leaf, w=world, t=number: np.repeat(leaf[w, t], planned),
-                scores.infos,
-            )
+            info = cell_of(scores.infos, (world, [number] * planned))
             worlds[world] = account.record(ids, info, shares)
         if number not in (0, len(scores.uploaded) - 1):
             continue

@@ -163,14 +163,14 @@ def attack(
         gradient = jax.grad(loss)(params)
         return noise.clip_by_l2_norm(gradient, config.l2_norm_clip)[0]
 
-    best = inversion.invert(
+    images, _ = inversion.invert(
         gradient_of,
         seen,
         (1, *victim.data.example_shape),
         search,
         key=prng.stream_key(key, prng.Stream.INVERSION, row),
     )
-    return (best.images[0] + 1) / 2, label
+    return (images[0] + 1) / 2, label
 
 
 def attack_defence(

@@ -58,9 +58,9 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         flag_values.refuse_flags(
             values, ["mechanism"], "mechanisms names those to attack"
         )
-    names = dict.fromkeys(values.mechanisms or [config.mechanism])
     configs = {
-        name: resolve(dataclasses.replace(config, mechanism=name)) for name in names
+        name: resolve(dataclasses.replace(config, mechanism=name))
+        for name in values.mechanisms or [config.mechanism]
     }
     for defence in configs.values():
         plan.make_configured_mechanism(defence)
@@ -72,7 +72,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     )
     split = cell_of(federated_data.federate([config], dataset).split, 0)
     real = curious_clients.victims_images(dataset, split, ids, private)
-    settings = plan.recorded_settings(config, dataset) | {"mechanisms": [*names]}
+    settings = plan.recorded_settings(config, dataset) | {"mechanisms": [*configs]}
     del settings["mechanism"]
 
     @functools.cache

@@ -239,13 +239,8 @@ def _transcript(
         noised, _, _, state, info = cell_of(both, world)
         _, means, stds, states, worlds_info = both
 
-        def silent(client_id: Array) -> tuple[Array, NoiseInfo]:
-            bare, _, info = send(
-                nothing, carry.other, ratio=jnp.float32(1.0), at=at(client_id)
-            )
-            return bare, info
-
-        bare, infos = jax.vmap(silent)(clients)
+        silent = partial(send, nothing, carry.other, ratio=jnp.float32(1.0))
+        bare, _, infos = jax.vmap(lambda client_id: silent(at=at(client_id)))(clients)
         weights = jnp.where(valid & ~is_canary, factors, 0.0)
         seen = jnp.where(uploaded, noised, nothing) + weights @ bare
         variances = jnp.where(uploaded, jnp.square(stds), 0.0)

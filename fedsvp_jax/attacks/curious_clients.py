@@ -113,7 +113,7 @@ def attacked_federation(
     images = reconstruction.reconstruct(
         plan, state.generator, ids, latent_key, num_images
     )
-    scores = [examiner(batch) for batch in images]
+    scores = [*map(examiner, images)]
     by_score = dict(zip(Scores._fields, np.transpose(scores), strict=True))
     return {
         "test_accuracy": round_metrics.test_accuracy,

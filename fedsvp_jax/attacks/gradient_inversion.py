@@ -51,13 +51,6 @@ class Search(NamedTuple):
     tv_weight: float = 1e-5
 
 
-class Found(NamedTuple):
-    """The images with the lowest objective of all starts."""
-
-    images: Array  # (batch, H, W, C) float32, in [-1, 1]
-    objective: Array  # () float32: what was minimised
-
-
 def inferred_label(gradient: Params, num_classes: int) -> Array:
     """() int32: the label of the single example that a gradient was computed from.
 
@@ -96,7 +89,7 @@ def invert(
     search: Search,
     *,
     key: Array,
-) -> Found:
+) -> tuple[Array, Array]:
     """The images whose gradient agrees best with the one seen; it may be traced.
 
     Args:
@@ -105,6 +98,10 @@ def invert(
       shape: (batch, H, W, C) of the images.
       search: settings of the search.
       key: draws the starts.
+
+    Returns:
+      `(images, value)`: (batch, H, W, C) float32 in [-1, 1], and the lowest objective
+      of all starts.
     """
 
     def objective(images: Array) -> Array:
@@ -121,7 +118,7 @@ def invert(
     )
     optimizer = optax.adam(schedule)
 
-    def search_once(key: Array) -> Found:
+    def search_once(key: Array) -> tuple[Array, Array]:
         start = jax.random.uniform(key, shape, jnp.float32, minval=_LOW, maxval=_HIGH)
 
         def step(_: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
@@ -132,12 +129,11 @@ def invert(
 
         carry = start, optimizer.init(start)
         images, _ = jax.lax.fori_loop(0, search.steps, step, carry)
-        return Found(images, objective(images))
+        return images, objective(images)
 
-    results = jax.vmap(search_once)(jax.random.split(key, search.restarts))
-    values = jnp.where(jnp.isnan(results.objective), jnp.inf, results.objective)
-    best = jnp.argmin(values)
-    return Found(results.images[best], results.objective[best])
+    images, values = jax.vmap(search_once)(jax.random.split(key, search.restarts))
+    best = jnp.argmin(jnp.where(jnp.isnan(values), jnp.inf, values))
+    return images[best], values[best]
 
 
 def psnr(image: np.ndarray, truth: np.ndarray) -> float:

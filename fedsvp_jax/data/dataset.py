@@ -155,14 +155,14 @@ class Dataset:
                     f"axis, got the shape {inputs.shape}"
                 )
             self._check_finite(inputs, f"{part} inputs")
-            name = f"{part}_labels"
-            labels = getattr(self, name)
-            number = inputs.shape[:1]
-            self._set(f"{part}_inputs", inputs)
-            self._set(
-                name,
-                self._as_integers(f"{part} labels", labels, number, self.num_classes),
+            labels = self._as_integers(
+                f"{part} labels",
+                getattr(self, f"{part}_labels"),
+                inputs.shape[:1],
+                self.num_classes,
             )
+            self._set(f"{part}_inputs", inputs)
+            self._set(f"{part}_labels", labels)
         of_train, of_test = (
             f"{inputs.dtype} of the shape {inputs.shape[1:]}"
             for inputs in (self.train_inputs, self.test_inputs)
@@ -284,8 +284,14 @@ class Dataset:
     def fingerprint(self) -> str:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
         names = (
-            *("train_inputs", "train_labels", "test_inputs", "test_labels"),
-            *("train_writers", "train_targets", "test_targets", "train_persons"),
+            "train_inputs",
+            "train_labels",
+            "test_inputs",
+            "test_labels",
+            "train_writers",
+            "train_targets",
+            "test_targets",
+            "train_persons",
         )
         arrays = {
             name: array for name in names if (array := getattr(self, name)) is not None

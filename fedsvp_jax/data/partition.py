@@ -174,7 +174,7 @@ def dirichlet(
         np.split(rng.permutation(members), cuts[:-1])
         for members, cuts in zip(classes, ends, strict=True)
     ]
-    return [np.concatenate(shares) for shares in zip(*dealt, strict=True)]
+    return [*map(np.concatenate, zip(*dealt, strict=True))]
 
 
 def by_writer(

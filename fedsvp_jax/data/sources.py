@@ -33,20 +33,18 @@ def load(
       ValueError: the name is unknown, data_dir is needed and not given, or a file is
         damaged.
     """
-    folder = Path(data_dir).expanduser() if data_dir is not None else None
-    needed = f"dataset {name} needs data_dir, the folder of its files"
-    if name in _FILES:
-        if folder is None:
-            raise ValueError(needed)
-        return _of_file(name, folder, columns or TableSettings())
     family, _, inner = name.partition(":")
-    load_named = DATA_SETS.get(family)
-    if load_named is None or bool(inner) != (family == "tfds"):
-        names = ", ".join((*_FILES, *DATA_SETS))
-        raise ValueError(f"dataset must be one of {names}:NAME, got {name!r}")
-    if folder is None and family not in WITHOUT_FOLDER:
-        raise ValueError(needed)
-    return load_named(inner or name, folder)
+    names = (*_FILES, *DATA_SETS)
+    if family not in names or bool(inner) != (family == "tfds"):
+        raise ValueError(
+            f"dataset must be one of {', '.join(names)}:NAME, got {name!r}"
+        )
+    if data_dir is None and family not in WITHOUT_FOLDER:
+        raise ValueError(f"dataset {name} needs data_dir, the folder of its files")
+    folder = Path(data_dir).expanduser() if data_dir is not None else None
+    if folder and name in _FILES:
+        return _of_file(name, folder, columns or TableSettings())
+    return DATA_SETS[family](inner or name, folder)
 
 
 def facts(config: DataSettings) -> Facts:

@@ -57,7 +57,7 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
 
 def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
     """`(padded, lengths)`: the rows as one (M, longest) int32 array, padded with 0."""
-    lengths = np.array([len(row) for row in rows], np.int32)
+    lengths = np.array([*map(len, rows)], np.int32)
     padded = np.zeros((len(rows), int(lengths.max())), np.int32)
     for target, row in zip(padded, rows, strict=True):
         target[: len(row)] = row

@@ -102,10 +102,9 @@ def end_round(
             "removes it; every ε of this client is nominal",
             round_num,
         )
-    types = [leaf.dtype for leaf in received]
     base = _in_float32(received)
     if policy.is_query or policy.config.uploads_gradient:
-        base = [np.zeros_like(leaf) for leaf in base]
+        base = [*map(np.zeros_like, base)]
     with site.opened() as log:
         clipped = policy.config.uploads_gradient
         trained = result_of("the training", train, base, round_num, clipped=clipped)
@@ -119,7 +118,8 @@ def end_round(
         )
         log.write("upload", state, record)
         if not policy.summed:  # whose upload is whole numbers
-            upload = [leaf.astype(t) for leaf, t in zip(upload, types, strict=True)]
+            pairs = zip(upload, received, strict=True)
+            upload = [leaf.astype(like.dtype) for leaf, like in pairs]
         return upload, record
 
 
@@ -159,7 +159,7 @@ def answer(
     Until it ends, no other process answers for the site. Of the round after the last,
     that of `policy.scores`, `train` counts the test rows.
     """
-    received = [np.array(leaf) for leaf in received]  # a training may step in place
+    received = [*map(np.array, received)]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
         if round_num <= site.policy.config.num_rounds:
@@ -201,12 +201,12 @@ def private_round(
       ValueError: `attribute_records`, which needs more than the update.
     """
     site.policy.check_takes_updates()
-    received = [np.array(leaf) for leaf in received]  # a training may step in place
+    received = [*map(np.array, received)]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
 
         def private(arrays: Arrays, contribution: float | None = None) -> Arrays:
-            trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
+            trained = Trained([*map(np.asarray, arrays)], contribution)
             return end_round(site, received, lambda: trained, round_num=round_num)[0]
 
         yield private
@@ -297,22 +297,22 @@ def finish(
         update = [new - old for new, old in pairs]
     finite = all(np.all(np.isfinite(leaf)) for leaf in update)
     if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
-        update = [np.zeros_like(leaf) for leaf in update]
+        update = [*map(np.zeros_like, update)]
     memory, words, grid = state.memory, randomness.words, Record()
     silent = policy.is_query and (
         state.num_examples == 0 or round_num <= policy.config.private_from
     )
     if silent:
-        update, info = [np.zeros_like(leaf) for leaf in update], nothing_private()
+        update, info = [*map(np.zeros_like, update)], nothing_private()
     else:
         update, after, info = policy.clip_and_noise(
             update,
-            base,
             {name: np.float32(value) for name, value in memory.items()},
-            jnp.int32(state.num_examples),
-            jnp.float32(ratio),
-            jnp.int32(round_num - 1),
-            randomness.key(round_num, Stream.NOISE),
+            key=randomness.key(round_num, Stream.NOISE),
+            num_examples=jnp.int32(state.num_examples),
+            contribution_ratio=jnp.float32(ratio),
+            round_num=jnp.int32(round_num - 1),
+            params=base,
         )
         update = jax.device_get(update)
         memory = {name: float(value) for name, value in after.clients.items()}

@@ -24,11 +24,6 @@ from fedsvp_jax.core import extras
 from .refusal import Refused
 
 FORMAT = 4
-START = "0" * 64  # what the first entry has in the place of a hash
-# Where a line has the hash of the one before it: what follows is of one length.
-_FOLLOWING = '","salt":"' + "0" * 32 + '","signature":"' + "0" * 128
-_FOLLOWING += '","time":"2000-01-01T00:00:00Z"}'
-_PREVIOUS = slice(-len(_FOLLOWING) - len(START), -len(_FOLLOWING))
 _FIELDS = ("entry", "kind", "time", "body", "previous")  # of an `Entry`, in a line
 
 
@@ -41,6 +36,9 @@ class Entry(NamedTuple):
     body: dict[str, Any]
     previous: str  # the hash of the entry before
     hash: str
+
+
+BEFORE = Entry(0, "", "", {}, "", "0" * 64)  # in the place of one before the first
 
 
 class Key:
@@ -109,15 +107,15 @@ def verifies(public: str, signature: str, message: bytes) -> bool:
 
 
 def new_entry(
-    key: Key, before: Entry | None, kind: str, body: Mapping[str, Any]
+    key: Key, before: Entry, kind: str, body: Mapping[str, Any]
 ) -> tuple[Entry, bytes]:
     """A new entry and its line. Infinity is written as a word, and NaN is refused."""
     content: dict[str, Any] = {
         "body": _words(body),
-        "entry": 1 if before is None else before.number + 1,
+        "entry": before.number + 1,
         "format": FORMAT,
         "kind": kind,
-        "previous": START if before is None else before.hash,
+        "previous": before.hash,
         "salt": secrets.token_hex(16),  # so that a hash tells nothing of what is hashed
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
@@ -134,7 +132,7 @@ def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
     entries: list[Entry] = []
     public = ""
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
-        entry = _entry(line, entries[-1] if entries else None, public)
+        entry = _entry(line, entries[-1] if entries else BEFORE, public)
         if isinstance(entry, str):
             return entries, f"entry {number} of {file} {entry}"
         public = public or entry.body["site"]
@@ -148,13 +146,13 @@ def read_ends(content: bytes) -> tuple[Entry, Entry] | None:
     None unless every line has the hash of the one before it, and the two the site's
     signature.
     """
-    before = digest = START
+    before = digest = BEFORE.hash
     lines = content.split(b"\n")[:-1]
     for line in lines:
-        if line[_PREVIOUS] != digest.encode():
+        if f'"previous":"{digest}"'.encode() not in line:
             return None
         before, digest = digest, hashlib.sha256(line).hexdigest()
-    first = _entry(lines[0], None, "") if lines else ""
+    first = _entry(lines[0], BEFORE, "") if lines else ""
     if isinstance(first, str):
         return None
     if len(lines) == 1:
@@ -164,10 +162,8 @@ def read_ends(content: bytes) -> tuple[Entry, Entry] | None:
     return None if isinstance(last, str) else (first, last)
 
 
-def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
+def _entry(line: bytes, before: Entry, public: str) -> Entry | str:
     """The entry of a line without its end, or what is wrong with the line."""
-    follows = START if before is None else before.hash
-    number = 1 if before is None else before.number + 1
     try:
         saved = json.loads(line)
         if saved["format"] != FORMAT:
@@ -180,12 +176,12 @@ def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
     except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
-        return "is damaged" if before else "is damaged, or of no site's log"
+        return "is damaged" if before.number else "is damaged, or of no site's log"
     if not verifies(key, signature, _canonical(content)):
         return "was changed: its signature is not the site's"
-    if (saved["previous"], saved["entry"]) != (follows, number):
+    if (saved["previous"], saved["entry"]) != (before.hash, before.number + 1):
         return "does not follow the one before it"
-    if (saved["kind"] == "begin") != (before is None):
+    if (saved["kind"] == "begin") != (before is BEFORE):
         return "begins a second log"
     return _of(saved, line)
 

@@ -173,8 +173,8 @@ class Client:
     @property
     def initial_arrays(self) -> Arrays:
         """The model before round 1, and zeros for the private query's answer."""
-        leaves = [*jax.tree.leaves(self._state.params), *self._state.answer]
-        return [np.asarray(leaf) for leaf in leaves]
+        params = jax.tree.leaves(self._state.params)
+        return [*map(np.asarray, (*params, *self._state.answer))]
 
     def begin(self) -> None:
         """Begins the log, once in a client's life.

@@ -54,12 +54,14 @@ class PrivacyMod:
     ) -> fl.Message:
         """The inner app's reply, clipped, noised and counted; or an error."""
 
-        def train() -> Trained:
-            return _read_training(message, call_next(message, context))
-
         def answered(received: Arrays, round_num: int) -> tuple[Arrays, Record]:
             self.site.policy.check_takes_updates()
-            return answer(self.site, received, train, round_num=round_num)
+            return answer(
+                self.site,
+                received,
+                lambda: _read_training(message, call_next(message, context)),
+                round_num=round_num,
+            )
 
         return _reply(message, answered)
 

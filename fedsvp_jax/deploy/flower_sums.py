@@ -57,6 +57,7 @@ from fedsvp_jax.models.aggregation import optimizer_step
 
 from .answer import Arrays, Trained, answer
 from .flower import replied
+from .noise import in_shapes_of
 from .policy import MODULUS, Policy
 from .refusal import Refused
 from .site import Site
@@ -214,8 +215,15 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         super().__init__(fraction_evaluate=0.0, on_fit_config_fn=self._begin)
         grid = policy.mechanism.grid
         assert grid is not None
-        smallest, ratio = jnp.int32(policy.config.min_num_examples), jnp.float32(1)
-        *_, info = policy.clip_and_noise(initial, initial, {}, smallest, ratio, 0, None)
+        *_, info = policy.clip_and_noise(
+            initial,
+            {},
+            key=None,
+            num_examples=jnp.int32(policy.config.min_num_examples),
+            contribution_ratio=jnp.float32(1),
+            round_num=0,
+            params=initial,
+        )
         self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays: Arrays = initial
         self.last_sum: Arrays = []
@@ -327,12 +335,9 @@ def masks(
     """
     if num_range != MODULUS:
         raise ValueError(f"the modulus must be 2^32, got {num_range}")
-    sizes = [int(np.prod(shape)) for shape in dimensions_list]
-    stream = hashlib.shake_256(seed).digest(4 * sum(sizes))
-    parts = np.split(np.frombuffer(stream, "<u4").astype(np.int64), np.cumsum(sizes))
-    return [
-        part.reshape(shape) for part, shape in zip(parts, dimensions_list, strict=False)
-    ]
+    like = [*map(np.empty, dimensions_list)]
+    stream = hashlib.shake_256(seed).digest(4 * sum(leaf.size for leaf in like))
+    return in_shapes_of(like, np.frombuffer(stream, "<u4").astype(np.int64))
 
 
 def _mask_with_whole_keys() -> None:

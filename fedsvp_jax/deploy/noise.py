@@ -128,7 +128,7 @@ def add_secret_noise(
     _add_noise(numbers, step_variance(std, step), words)
     noised = numbers * step
     noised -= origin
-    return _reshape(noised, clipped), {"noise_std": std, "grid_step": step}
+    return in_shapes_of(clipped, noised), {"noise_std": std, "grid_step": step}
 
 
 def whole_numbers(
@@ -150,7 +150,7 @@ def whole_numbers(
         vector, step, norm=float(grid.norm), distance=distance, words=words
     )
     _add_noise(numbers, step_variance(std, step), words)
-    return _reshape(wrapped(numbers, grid.bits), update), step
+    return in_shapes_of(update, wrapped(numbers, grid.bits)), step
 
 
 def released(
@@ -178,6 +178,7 @@ def _add_noise(numbers: np.ndarray, variance: Fraction, words: Words) -> None:
         part += discrete_gaussian(variance, part.size, words)
 
 
-def _reshape(vector: np.ndarray, like: Arrays) -> list[np.ndarray]:
-    parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
-    return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
+def in_shapes_of(arrays: Arrays, vector: np.ndarray) -> list[np.ndarray]:
+    """A vector's numbers as arrays of the shapes of others, in order."""
+    parts = np.split(vector, np.cumsum([leaf.size for leaf in arrays])[:-1])
+    return [part.reshape(leaf.shape) for part, leaf in zip(parts, arrays, strict=True)]

@@ -67,7 +67,7 @@ class LocalPrivacy(Postprocessor):
         own_weight, (_, sums) = np.float32(stats.weight), stats.get_weights()
         with np.errstate(divide="ignore", invalid="ignore"):  # of a weight 0
             update = [np.asarray(ops.to_numpy(leaf)) / own_weight for leaf in sums]
-        zeros = [np.zeros_like(leaf) for leaf in update]
+        zeros = [*map(np.zeros_like, update)]
         try:
             with refusing():
                 if user_context.user_id is None:

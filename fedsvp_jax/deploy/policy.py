@@ -14,7 +14,7 @@ from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.optimizers import learning_rate
 from fedsvp_jax.core.settings import part
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data.tables.schema import to_toml
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.federation.budget import solve_noise
@@ -53,7 +53,7 @@ class Policy:
     config: MechanismConfig
     promise: PromiseSettings
     training: ResolvedConfig = dataclasses.field(compare=False)
-    asked: Record = dataclasses.field(default_factory=dict, compare=False)
+    asked: Record = dataclasses.field(compare=False)
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -208,11 +208,7 @@ class Policy:
         values["mechanism"] = self.name
         if (own_settings := values.pop("settings")) is not None:
             values |= dataclasses.asdict(own_settings)
-        numbers = {
-            name: np.asarray(value).item() if isinstance(value, jax.Array) else value
-            for name, value in values.items()
-        }
-        return dict(plain(numbers))
+        return dict(plain(values))
 
     @property
     def agreement(self) -> str:
@@ -258,30 +254,16 @@ class Policy:
 
     @cached_property
     def clip_and_noise(self) -> Any:
-        """`Mechanism.update` of one client, compiled; without a key it clips alone."""
+        """`Mechanism.update` of one client, compiled; without a key it clips alone.
 
-        @jax.jit
-        def run(
-            update: list[Array],
-            received: list[Array],
-            memory: dict[str, Array],
-            num_examples: Array,
-            ratio: Array,
-            round_index: Array,
-            key: Array | None,
-        ) -> tuple[list[Array], MechanismState, NoiseInfo]:
-            state = self.mechanism.init(1).of(0)
-            return self.mechanism.update(
-                update,
-                state.replace(clients=memory),  # type: ignore[attr-defined]
-                key=key,
-                num_examples=num_examples,
-                contribution_ratio=ratio,
-                round_num=round_index,
-                params=received,
-            )
+        In the place of the state it takes the client's scalars (`ClientState.memory`).
+        """
 
-        return run
+        def run(update: list[Array], memory: dict[str, Array], **request: Any) -> Any:
+            state = dataclasses.replace(self.mechanism.init(1).of(0), clients=memory)
+            return self.mechanism.update(update, state, **request)
+
+        return jax.jit(run)
 
 
 def check_bought(bounds: int) -> None:

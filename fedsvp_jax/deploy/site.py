@@ -35,7 +35,7 @@ import numpy as np
 from fedsvp_jax.core.files import Record, WriteError, make_folder, sync
 from fedsvp_jax.run import plugin
 
-from .chain import Entry, Key, new_entry, read_ends, read_entries
+from .chain import BEFORE, Entry, Key, new_entry, read_ends, read_entries
 from .noise import SECRET, Randomness
 from .policy import Policy, make_policy
 from .refusal import Refused
@@ -55,13 +55,16 @@ class _Ends(NamedTuple):
     stamp: tuple[int, ...]  # of the file, which changes whenever it is written
 
 
+_EMPTY = _Ends(BEFORE, BEFORE, 0, ())
+
+
 @dataclasses.dataclass
 class _Opened:
     """A log that one thread of one process may write."""
 
     number: int  # the descriptor, which holds the lock
     owner: tuple[int, int]  # process and thread
-    ends: _Ends | None  # None before the first entry
+    ends: _Ends
     seen: Seen | None  # what the witness has countersigned last
 
 
@@ -96,7 +99,7 @@ class Site:
             witness = Witness(witness)
         self.witness, self._data, self.randomness = witness, data, randomness
         self._open: _Opened | None = None
-        self._ends: _Ends | None = None  # as the log was read or written last
+        self._ends = _EMPTY  # as the log was read or written last
         self._key = Key(self.path.with_name(self.path.name + ".key"))
         if policy is not None:
             self.policy = policy
@@ -171,7 +174,7 @@ class Site:
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
             sync(self.path.parent)  # the names of log and key
-            self._append(_Opened(number, _thread(), None, None), "begin", body)
+            self._append(_Opened(number, _thread(), _EMPTY, None), "begin", body)
         except BaseException:  # a signal too
             seen = self.witness.last(self.name)
             if seen is None or seen.site != body["site"]:
@@ -217,7 +220,6 @@ class Site:
             ends, seen = self._verified(number)
             if os.fstat(number).st_size > ends.size:
                 os.ftruncate(number, ends.size)
-                ends = self._ends = ends._replace(stamp=_stamp(number))
             opened = _Opened(number, _thread(), ends, seen)
             self._show_witness(opened)
             if None in (self._data, ends.first.body["data"]):
@@ -233,7 +235,7 @@ class Site:
     @property
     def state(self) -> ClientState:
         """The state in the last entry of the open log."""
-        assert self._open is not None and self._open.ends is not None
+        assert self._open is not None
         return ClientState(**self._open.ends.last.body["state"])
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
@@ -255,23 +257,22 @@ class Site:
     def _append(self, log: _Opened, kind: str, body: Mapping[str, Any]) -> None:
         """Appends a countersigned entry; one that the witness refuses is undone."""
         before = log.ends
-        size = before.size if before else 0
-        entry, line = new_entry(self._key, before and before.last, kind, body)
+        entry, line = new_entry(self._key, before.last, kind, body)
         rest = memoryview(line)
         try:
             while rest:
                 rest = rest[os.write(log.number, rest) :]
             os.fsync(log.number)
         except OSError as error:
-            os.ftruncate(log.number, size)
+            os.ftruncate(log.number, before.size)
             raise _unwritten(f"log {self.path}", error) from error
-        first = before.first if before else entry
-        log.ends = _Ends(first, entry, size + len(line), _stamp(log.number))
+        first = before.first if before.size else entry
+        log.ends = _Ends(first, entry, before.size + len(line), _stamp(log.number))
         try:
             self._show_witness(log)
         except Refused:
-            os.ftruncate(log.number, size)
-            log.ends = before and before._replace(stamp=_stamp(log.number))
+            os.ftruncate(log.number, before.size)
+            log.ends = before  # whose stamp is old, so the log is read again
             raise
         finally:
             self._ends = log.ends
@@ -284,7 +285,6 @@ class Site:
         Raises:
           OSError, Refused: as `write`.
         """
-        assert log.ends is not None
         first, last = log.ends.first.body, log.ends.last
         if log.seen is None or log.seen.hash != last.hash:
             expected = (first["site"], last.number, last.hash, first["witness"])
@@ -317,7 +317,7 @@ class Site:
                 os.close(number)
         seen = self.witness.last(self.name)
         stamp = _stamp(number)
-        if self._ends is None or self._ends.stamp != stamp:
+        if self._ends.stamp != stamp:
             self._ends = _Ends(*self._read(number, seen), stamp)
         ends = self._ends
         first, last = ends.first.body, ends.last

@@ -82,10 +82,10 @@ class Witness:
         with self._key.path.open("r+b") as file:  # for NFS, which locks what is written
             fcntl.flock(file, fcntl.LOCK_EX)
             seen = self.last(name)
-            if seen is not None and seen[:3] == (site, number, digest):
+            if seen and seen[:3] == (site, number, digest):
                 return seen
-            before = 0 if seen is None else seen.number
-            if number != before + 1 or (seen is not None and seen.site != site):
+            before = seen.number if seen else 0
+            if number != before + 1 or (seen and seen.site != site):
                 raise Refused(
                     f"the witness has seen {before} entries of the site {name}, and "
                     f"this entry {number} does not follow: a copy of the log was gone "

@@ -102,9 +102,9 @@ def audit(
         problems += _sum_problems(first["promise"], rows)
         problems += _sum_problems(first["promise"], counts)
         notes = _notes(entries, newest)
+        witnessed = newest is not None
         ledger = Ledger(
-            *(path.name, first, len(entries), rows, counts),
-            *(newest is not None, problems, notes),
+            path.name, first, len(entries), rows, counts, witnessed, problems, notes
         )
         facts(ledger), first["site"], first["witness"]  # which a page shows
     except _WRONG as error:

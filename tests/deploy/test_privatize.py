@@ -312,8 +312,8 @@ def test_no_upload_of_a_mechanism_without_noise_leaves(
     for std in (0.0, -1.0, math.nan, math.inf):
         broken = dataclasses.replace(made)
 
-        def spoilt(*given: Any, std: float = std) -> Any:
-            *others, info = made.clip_and_noise(*given)
+        def spoilt(*given: Any, std: float = std, **request: Any) -> Any:
+            *others, info = made.clip_and_noise(*given, **request)
             return *others, dataclasses.replace(info, noise_std=jnp.float32(std))
 
         monkeypatch.setitem(vars(broken), "clip_and_noise", spoilt)

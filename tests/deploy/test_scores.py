@@ -33,7 +33,7 @@ from fedsvp_jax.deploy import (
     flower_tables,
     tables,
 )
-from fedsvp_jax.deploy.chain import Key, new_entry
+from fedsvp_jax.deploy.chain import BEFORE, Key, new_entry
 from fedsvp_jax.deploy.scores import ScoreRelease
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     discrete_gaussian,
@@ -453,7 +453,7 @@ def test_a_count_that_nobody_agreed_to_is_refused(
 def test_a_ledger_names_a_second_count(hospitals: Hospitals) -> None:
     asked(hospitals, 0, 3)
     site = hospitals.site(0)
-    key, before, lines = Key(site.path.with_name("log-0.key")), None, []
+    key, before, lines = Key(site.path.with_name("log-0.key")), BEFORE, []
     begin, count = entries_of(site)
     for kind, body in (("begin", begin.body), *[("scores", count.body)] * 2):
         before, line = new_entry(key, before, kind, body)

@@ -477,7 +477,15 @@ def test_a_deployed_client_hides_a_person_or_is_refused(tmp_path: pathlib.Path):
             # The same ε of three rows takes three times the noise on a gradient.
             zeros, stds = [np.zeros(2, np.float32)], []
             for made in (policy, deploy.make_policy(config, min_num_examples=20)):
-                _, _, info = made.clip_and_noise(zeros, zeros, {}, 20, 1, 0, None)
+                _, _, info = made.clip_and_noise(
+                    zeros,
+                    {},
+                    key=None,
+                    num_examples=20,
+                    contribution_ratio=1,
+                    round_num=0,
+                    params=zeros,
+                )
                 stds.append(float(info.noise_std))
             assert stds[0] == pytest.approx(3 * stds[1])
 

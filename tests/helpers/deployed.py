@@ -157,12 +157,12 @@ def simulated_share(
     """What a simulated client adds to a cohort's sum, and its noise's std."""
     upload, _, info = made.clip_and_noise(
         [new - old for new, old in zip(moved, received, strict=True)],
-        received,
         {},
-        np.int32(num_examples),
-        np.float32(1),
-        np.int32(round_num - 1),
-        seeded.key(round_num, prng.Stream.NOISE),
+        key=seeded.key(round_num, prng.Stream.NOISE),
+        num_examples=np.int32(num_examples),
+        contribution_ratio=np.float32(1),
+        round_num=np.int32(round_num - 1),
+        params=received,
     )
     return residues(upload, made.mechanism.grid, std=info.noise_std), info.noise_std
 

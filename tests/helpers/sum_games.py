@@ -66,12 +66,12 @@ def _clipped(
     """The client's clipped update before its noise, and its NoiseInfo."""
     clipped, _, info = policy.clip_and_noise(
         [update],
-        [np.zeros_like(update)],
         {},
-        jnp.int32(policy.config.min_num_examples),
-        jnp.float32(1),
-        jnp.int32(round_num),
-        None,
+        key=None,
+        num_examples=jnp.int32(policy.config.min_num_examples),
+        contribution_ratio=jnp.float32(1),
+        round_num=jnp.int32(round_num),
+        params=[np.zeros_like(update)],
     )
     return np.asarray(clipped[0]), jax.device_get(info)
 

@@ -17,7 +17,7 @@ from fedsvp_jax.deploy import (
     begin_round,
     make_policy,
 )
-from fedsvp_jax.deploy.chain import Entry, Key, new_entry
+from fedsvp_jax.deploy.chain import BEFORE, Entry, Key, new_entry
 from fedsvp_jax.report import ledger
 
 OF_THE_LOG = ("state", "witnessed")  # which `Site.write` adds to a body
@@ -38,10 +38,10 @@ def rewritten(
     site: Site, promise: dict[str, Any], kind: dict[str, str] | None = None
 ) -> Site:
     """The site, whose own key signed another promise, or entries of another kind."""
-    key, before, lines = Key(site.path.with_name("log.key")), None, []
+    key, before, lines = Key(site.path.with_name("log.key")), BEFORE, []
     for entry in entries_of(site):
         body = dict(entry.body)
-        if before is None:
+        if before is BEFORE:
             body["promise"] = body["promise"] | promise
         name = (kind or {}).get(entry.kind, entry.kind)
         before, line = new_entry(key, before, name, body)
@@ -185,7 +185,7 @@ def test_a_log_is_json_without_nan_and_infinity(tmp_path: pathlib.Path) -> None:
         json.loads(line, parse_constant=refuse)
     key = Key(site.path.with_name("log.key"))
     with pytest.raises(ValueError, match="JSON"):
-        new_entry(key, None, "begin", {"promise": {"target_delta": float("nan")}})
+        new_entry(key, BEFORE, "begin", {"promise": {"target_delta": float("nan")}})
 
 
 def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:

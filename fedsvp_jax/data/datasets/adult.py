@@ -77,11 +77,11 @@ def load_adult(data_dir: Path) -> Dataset:
         test_columns[name] = Column(category[~is_train], categories)
     inputs = np.concatenate(features, axis=1).astype(np.float32)
     return Dataset(
-        name="adult",
-        train_inputs=inputs[is_train],
-        train_labels=labels[is_train],
-        test_inputs=inputs[~is_train],
-        test_labels=labels[~is_train],
+        "adult",
+        inputs[is_train],
+        labels[is_train],
+        inputs[~is_train],
+        labels[~is_train],
         num_classes=2,
         columns=columns,
         test_columns=test_columns,

@@ -35,11 +35,11 @@ def load_digits() -> Dataset:
             True
         )
     return Dataset(
-        name="digits",
-        train_inputs=pixels[~is_test],
-        train_labels=labels[~is_test],
-        test_inputs=pixels[is_test],
-        test_labels=labels[is_test],
+        "digits",
+        pixels[~is_test],
+        labels[~is_test],
+        pixels[is_test],
+        labels[is_test],
         num_classes=10,
         public_test=True,
     )

@@ -1,7 +1,6 @@
 """Writes clients on disk, one at a time, as `folder` opens them."""
 
 import collections
-import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.core.files import Record, sync
+from fedsvp_jax.core.files import Record, sync, write_json
 
 from ..dataset import ClientStore, Dataset, Names
 from .folder import FACTS, VERSION, digest_of, fingerprint_of, open_store
@@ -106,7 +105,7 @@ def _write(folder: Path, stream: StoreSource) -> None:
         **facts,
         "fingerprint": fingerprint_of(arrays, facts),
     }
-    (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
+    write_json(folder / "store.json", about)
 
 
 def _checked(
