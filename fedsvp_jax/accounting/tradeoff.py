@@ -105,11 +105,11 @@ def of_promises(promises: Pairs) -> Record:
                 composed_epsilon("rdp", precision, delta) - epsilon
             ),
             0.0,
-            4 * pair[0] + 40,
-            pair,
+            4 * epsilon + 40,
+            (epsilon, delta),
             xtol=1e-15,
         )
-        for pair in promises
+        for epsilon, delta in [(min(e, _LARGEST), d) for e, d in promises]
     )
     epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
     return risk(_pairs(epsilon, promises[0][1]))

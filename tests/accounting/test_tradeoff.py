@@ -51,6 +51,11 @@ def test_a_promise_by_renyi_accounting_bounds_guesses_better_than_its_one_pair(
     assert risk["right_of_100"] < tradeoff.right_of_100([(epsilon, 1e-5)])
 
 
+def test_a_promise_of_a_huge_epsilon_has_no_protection() -> None:
+    """A damaged log said 1e308, whose root has no bracket."""
+    assert tradeoff.of_promises([(1e308, 1e-5)])["right_of_100"] == 100
+
+
 def test_a_step_on_a_secret_batch_is_bounded_by_its_own_rates() -> None:
     """One subsampled Gaussian, whose best test at 1 % false alarms is known.
 

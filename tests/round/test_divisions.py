@@ -81,5 +81,5 @@ def test_a_round_divides_by_no_number_that_is_broadcast(
     attributes = 4 if "shapley" in changes else None
     config = small(client_chunk_size=2, num_attributes=attributes, **changes)
     trainer = Trainer(build([config], digits()))
-    traced = jax.make_jaxpr(trainer._rounds())(*trainer.arguments())
+    traced = jax.make_jaxpr(trainer._compiled)(*trainer.arguments())
     assert divisions_by_fewer(traced.jaxpr) == []

@@ -186,7 +186,11 @@ def _columns(
             f"{divider!r} inside a cell needs quotes around the cell)"
         ]
         faults = faults or [f"cannot be read ({error})"]
-    if columns and not names[0] and cells.num_distinct(columns[0]) < len(columns[0]):
+    if (
+        columns
+        and names[:1] == [""]
+        and cells.num_distinct(columns[0]) < len(columns[0])
+    ):
         faults = [files.unnamed([1]), *faults]
     files.refuse(faults, f"{path}, ")
     return names, columns

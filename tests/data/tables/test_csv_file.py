@@ -130,6 +130,7 @@ REFUSED = {
         "has the byte 0x81, which is not utf-8 or cp1252",
     ),
     "nothing": ("", "is empty; the first line must name the columns"),
+    "an empty first line": ("\na,b\n1,2\n", "line 1, is empty; the first line must"),
     "a header alone": ("x,y\n", "has no rows"),
     "a short line": (
         table_of() + "1\n2\n",
