@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
 from fedsvp_jax import run
-from fedsvp_jax.deploy.chain import Key, new_entry
+from fedsvp_jax.deploy.chain import BEFORE, Key, new_entry
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.trained_model import read_tensors
@@ -102,7 +102,7 @@ def of_log(_: Path, to: Path) -> Read:
 
     def sign(entries: Any) -> None:
         lines: list[bytes] = []
-        before = None
+        before = BEFORE
         for entry in entries:
             before, line = new_entry(key, before, entry["kind"], entry["body"])
             lines.append(line)
