@@ -18,7 +18,7 @@ from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
 
-from . import labels, page
+from . import guarantees, labels, page
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _BY_THE_LOG = (
@@ -106,7 +106,9 @@ def audit(
         ledger = Ledger(
             path.name, first, len(entries), rows, counts, witnessed, problems, notes
         )
-        facts(ledger), first["site"], first["witness"]  # which a page shows
+        # Which a page shows.
+        facts(ledger), first["site"], first["witness"]
+        guarantees.promised(first["promise"], "")
     except _WRONG as error:
         raise ValueError(
             f"{path.name} is signed, but is no site's log: {error!r}"
