@@ -61,7 +61,7 @@ def test_the_result_stands_first_and_every_weaker_claim_below_it() -> None:
         sentences={
             **{"quality": "Better. Right more often.", "privacy": "Against x: y"},
             **{"published": "", "together": "Beside.", "details": "Shares."},
-            **{"unprotected": "No ε covers 3 rows."},
+            **{"unprotected": "No ε covers 3 rows.", "alone": "", "leak": ""},
         },
         spent="",
         place="DIR",
