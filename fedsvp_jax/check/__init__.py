@@ -1,12 +1,12 @@
 """Checks of other programs' privacy settings: `fedsvp check`.
 
 Noise, claims, table, verdict           noise.py   one calculation for all
-flower.live, flare.live, opacus.live, pfl.live, jax_privacy.live
+flower.live, flare.live, opacus.live, pfl.live
                                         of objects in the user's own program
 flare.read, settings_file.read          of files
 """
 
-from . import flare, flower, jax_privacy, opacus, pfl, settings_file
+from . import flare, flower, opacus, pfl, settings_file
 from .noise import Stated, claims, table, verdict
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "claims",
     "flare",
     "flower",
-    "jax_privacy",
     "opacus",
     "pfl",
     "settings_file",

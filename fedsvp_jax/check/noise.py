@@ -1,7 +1,7 @@
 """The ε that follows from a noise, whatever its authors state.
 
 A reader of an engine's objects or files (`flower`, `flare`, `opacus`, `pfl`,
-`jax_privacy`, `settings_file`) describes each noise as `Noise`, in the terms of this
+`settings_file`) describes each noise as `Noise`, in the terms of this
 package. The rest is one calculation: a Gaussian of multiplier z is counted exactly,
 Poisson batches by privacy loss distributions, noise of pure ε by basic composition.
 """

@@ -1,17 +1,13 @@
 """What is not understood is never proved; objects say what they are."""
 
-import dataclasses
 import json
 import math
 import pathlib
 from types import SimpleNamespace
 from typing import Any
 
-import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting import pld
-from jax_privacy.experimental import execution_plan
 from others_settings import FLARE, FLIP, TOML
 from scipy import optimize, stats
 
@@ -322,12 +318,6 @@ def test_noise_whose_seed_the_object_holds_is_nominal() -> None:
         more = {"generator": object(), "secure_mode": secure}
         (noise,) = training([(1.0, 1 / 94, 94)], settings=more)
         assert ("a generator of one's own" in "".join(noise.flaws)) == said
-    config = execution_plan.BandMFExecutionPlanConfig(
-        iterations=25, strategy=np.full(4, 0.5), sampling_prob=0.2,
-        epsilon=None, delta=None, noise_multiplier=1.0, noise_seed=0,
-    )  # fmt: skip
-    (noise,) = check.jax_privacy.live(config)
-    assert "noise_seed is set" in noise.flaws[0] and noise.std > 0
 
 
 @pytest.mark.hole
@@ -448,47 +438,6 @@ def test_flares_live_filters_are_asked_by_task() -> None:
     assert bare[0].std == 0
     with pytest.raises(ValueError, match=r"mine.SVTPrivacy is no class that is known"):
         check.flare.live({"train": [of("mine.SVTPrivacy")]})
-
-
-def test_jax_privacys_own_solver_is_what_follows_from_its_plan() -> None:
-    config = execution_plan.BandMFExecutionPlanConfig(
-        iterations=25, strategy=np.full(4, 0.5), sampling_prob=0.2,
-        epsilon=2.0, delta=1e-5,
-    )  # fmt: skip
-    (noise,) = check.jax_privacy.live(config)
-    assert (noise.steps, noise.rate) == (7, 0.2)
-    assert noise.stated is not None and not noise.flaws
-    verdict = check.verdict(noise, noise.stated, None)
-    assert verdict.epsilon == pytest.approx(2.0, rel=1e-3)
-    assert check.claims(noise, 1e-5, None)[0].proved
-    told = {"epsilon": None, "delta": None, "noise_multiplier": 1.0}
-    replaced = pld.PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
-    cut = {"truncated_batch_size": 5, "num_examples": 80}
-    for changes in ({"accountant": replaced}, cut):
-        (refused,) = check.jax_privacy.live(
-            dataclasses.replace(config, **told, **changes)
-        )
-        assert (
-            refused.std == 0
-            and "batches that are cut" in refused.text
-            and refused.flaws
-        )
-    (refused,) = check.jax_privacy.live(config.plan)
-    assert "DPExecutionPlan is no class that is known" in refused.flaws[0]
-
-
-@pytest.mark.hole
-def test_a_jax_privacy_config_says_the_same_twice() -> None:
-    """It keeps its plan as an attribute, which was taken for a method of its own."""
-    told = {"iterations": 10, "strategy": np.ones(1), "sampling_prob": 0.1}
-    told |= {"epsilon": None, "delta": None}
-    make = execution_plan.BandMFExecutionPlanConfig
-    config, quiet = (make(**told, noise_multiplier=z) for z in (2.0, 0.5))
-    (first,), (second,) = (check.jax_privacy.live(config) for _ in range(2))
-    assert first == second and second.multiplier == 2.0 and not second.flaws
-    vars(config)["plan"] = quiet.plan
-    (refused,) = check.jax_privacy.live(config)
-    assert "another plan than its settings make" in refused.text and refused.flaws
 
 
 @pytest.mark.hole
@@ -657,7 +606,6 @@ def test_a_verdict_and_its_noise_are_printed_in_lines() -> None:
             lambda: check.opacus.live(1, 2),
             "give what Opacus 1.6's make_private returned",
         ),
-        (lambda: check.jax_privacy.live(1), "give a BandMFExecutionPlanConfig"),
     ],
 )
 def test_what_is_wanted_is_named(call: Any, wanted: str) -> None:
