@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from fedsvp_jax.data.tables import cells
+from fedsvp_jax.data.tables import cells, encoding
 from fedsvp_jax.data.tables.schema import Schema
 from fedsvp_jax.mechanisms import private_bounds
 
@@ -44,8 +44,8 @@ def with_bought_bounds(schema: Schema, table: cells.Columns, epsilon: float) -> 
         )
     columns = dict(schema.columns)
     for name, column in with_bounds.items():
-        values = cells.values_of(table[name], column.type, schema.notation, column.form)
-        values[cells.holds(table[name], column.missing)] = np.nan
+        values, missing = encoding.marked(table[name], column, schema.notation)
+        values[missing] = np.nan
         low, high = private_bounds.private_bounds(
             values[rows], epsilon / draws, _WITHIN.get(column.type, (-np.inf, np.inf))
         )

@@ -104,8 +104,8 @@ def counted(
     noised = (at_upload > 0) | (view != "server")
     noised &= np.isfinite(z)  # an upload of public data carries no noise
     std = np.where(noised, z, 0) * np.where(noised, bound, 0)
-    is_shared = (std > 0) & (std < math.inf)  # beyond float32 it is inf
-    is_unshared = np.any(~is_shared & (z > 0) & np.isfinite(z))
+    # Beyond float32 a noise is inf.
+    is_unshared = np.any(np.isin(std, (0, math.inf)) & (z > 0) & np.isfinite(z))
     multipliers = np.stack([z] * len(VIEWS))
     if weights is None or not len(z) or is_unshared:
         return Counted(multipliers, epsilon, even=False)

@@ -107,5 +107,6 @@ def main(grid: Grid, context: Context) -> None:
     _log.warning(text, strategy.last_round, planned, opened, file)
     if (scores := strategy.scores) is not None:
         write_json(folder / "scores.json", first.policy.says() | scores)
-        auc, cohort = "AUC" in scores and _AUC, first.policy.config.cohort_size
-        _log.warning(_SCORES.format(cohort, (auc or "").format(**scores), **scores))
+        auc = _AUC.format(**scores) if "AUC" in scores else ""
+        cohort = first.policy.config.cohort_size
+        _log.warning(_SCORES.format(cohort, auc, **scores))

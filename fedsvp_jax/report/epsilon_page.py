@@ -30,7 +30,9 @@ def document(sweep: read.SweepFiles, *, rows: str = "") -> Record:
     bare = next((row for row in summary if row.mechanism == "none"), None)
     test_rows = first.get("test_rows")
     reference = bare and _accuracy(bare, test_rows)
-    uncovered = ", which no ε covers" if headline.unprotected(sweep.config) else ""
+    uncovered = (
+        ", which no ε covers" if headline.filled("unprotected", sweep.config) else ""
+    )
     by_group: dict[tables.Group, list[Record]] = {}
     for cell in sweep.cells:
         by_group.setdefault(tables.group_of(cell), []).append(cell)

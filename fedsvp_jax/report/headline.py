@@ -30,15 +30,6 @@ def spent(summary: Record) -> str:
     return filled("spent", summary, meaning(summary))
 
 
-def unprotected(config: Record) -> str:
-    """The number of rows that no ε covers, with advice; "" if there is none.
-
-    Args:
-      config: config.json of a run or a sweep.
-    """
-    return filled("unprotected", config)
-
-
 def filled(macro: str, *values: Any) -> str:
     """The sentences of a macro of templates/sentences.txt, in one line."""
     macros = page.templates().get_template("sentences.txt").module
@@ -56,7 +47,7 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
         "published": filled(
             "published", summary.get("published_scores"), config.get("class_shares")
         ),
-        "unprotected": unprotected(config),
+        "unprotected": filled("unprotected", config),
         "quality": filled("quality", *scores),
         "alone": filled("alone", *scores),
         "leak": filled("leak", *scores, config),

@@ -69,8 +69,6 @@ def factored(
             for text in filter(lambda text: len(text) > LONG, texts):
                 marks.setdefault((name, text), f"[{len(marks) + 1}]")
     sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
-    if sentence[:1].isascii():  # ε has no capital
-        sentence = f"{sentence[:1].upper()}{sentence[1:]}"
     notes = [f"{sentence}."] if sentence else []
     notes += [f"{mark} {name}: {text}." for (name, text), mark in marks.items()]
     remaining = [

@@ -166,7 +166,21 @@ def test_columns_known_after_the_outcome_are_listed_in_one_line(
     told = succeeds(*draft[:2], f"{draft[2]}a.toml").stdout
     assert f"\n{line}day of death?\n" in told, told
     told = succeeds(*draft[:2], f"{draft[2]}b.toml", "--columns=age").stdout
-    assert line not in told
+    assert f"{line[:-2]}, before the outcome\n" in told
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("name", ["time", "futime", "yrdth"])
+def test_a_time_until_the_outcome_is_asked_of(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    """The time to death or to the end of a study passed without a word."""
+    data = tmp_path / "data.csv"
+    rows = [f"{n % 50},{n % 41},{n % 3 > 0}\n" for n in range(120)]
+    data.write_text(f"age,{name},died\n" + "".join(rows))
+    told = succeeds("experiments.schema", str(data), f"--output={tmp_path}/a.toml")
+    assert f"  {name}: a time or an end, by its name: known after" in told.stdout
+    assert f"prediction is made: {name}?" in told.stdout
 
 
 def test_columns_names_the_features(tmp_path: pathlib.Path) -> None:

@@ -262,7 +262,8 @@ def test_a_schema_says_what_was_spent_and_for_whom():
     assert dataclasses.replace(persons, bounds_unit="person").from_records == ()
     with pytest.raises(ValueError, match="epsilon and draws must both be above 0"):
         dataclasses.replace(BOUGHT, bounds_draws=0)
-    told = headline.unprotected(
+    told = headline.filled(
+        "unprotected",
         {
             "public_test": False,
             "num_test_examples": 9,
@@ -271,7 +272,7 @@ def test_a_schema_says_what_was_spent_and_for_whom():
             "influence_filter": "none",
             "publish_scores": False,
             "bounds_epsilon": 1.2,
-        }
+        },
     )
     assert "by the schema's bounds alone, bought at ε = 1.2" in told
 

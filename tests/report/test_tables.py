@@ -113,7 +113,7 @@ def test_a_paper_gets_a_tabular_with_status_beside_epsilon(sweep_dir: Path) -> N
     assert names[spent + 1] == "status" and len(rows) == 5
     assert rows[1].split(" & ")[0] in ("FedSDP", "FedSVA")
     assert rows[1].removesuffix(r" \\").split(" & ")[spent + 1] == "nominal"
-    assert "Against: server" in notes and not re.search("[εδ–]|[^\\\\]%", text)
+    assert "against: server" in notes and not re.search("[εδ–]|[^\\\\]%", text)
 
 
 @pytest.mark.hole
@@ -213,7 +213,7 @@ def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> Non
     assert shown[0]["ε spent at δ = 1e-05"] == "1.25" and len(shown) == 3
     table, notes = text_table.render(shown).split("\n\n")
     assert " ".join(notes.split()) == (
-        "Status: proved, if the seed stays secret; "
+        "status: proved, if the seed stays secret; "
         "against: server (neighbours: replace a record)."
     )
     lines = f"{table}\n{notes}".splitlines()

@@ -50,7 +50,7 @@ def test_no_word_is_broken_where_no_terminal_says_its_width(
 def test_what_all_rows_say_at_length_stands_below() -> None:
     rows = [{"name": str(n), "against": "a server that sees uploads"} for n in range(2)]
     table, shared = text_table.render(rows).split("\n\n")
-    assert shared == "Against: a server that sees uploads."
+    assert shared == "against: a server that sees uploads."
     assert "against" not in table
 
 

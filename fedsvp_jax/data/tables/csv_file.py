@@ -188,7 +188,8 @@ def _columns(
         faults = faults or [f"cannot be read ({error})"]
     if (
         columns
-        and names[:1] == [""]
+        and names
+        and not names[0]
         and cells.num_distinct(columns[0]) < len(columns[0])
     ):
         faults = [files.unnamed([1]), *faults]

@@ -1,5 +1,6 @@
 """Columns of a table that tell the class, and those that repeat another."""
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,10 @@ from . import cells, literals, schema
 _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
 _BOUNDS = 101  # of numbers, which are compared with the classes on both sides
-_MOSTLY = 0.9  # of a class's cells, or of the errors that naming one class has
+_MOSTLY = 0.85  # of a class's cells, or of the errors that naming one class has
+_LATE = re.compile(
+    "(fu|surv)?[ _]?time|surv|follow|dea|died|(yr|mo|da)?dth|discharge|outcome", re.I
+)
 _CELLS = 2**21  # of features that are compared with one another
 _ROUNDED = 5e-4  # of the squares, between units that were rounded apart
 _FEWEST = 5  # rows at an extreme; fewer agree by chance
@@ -59,6 +63,8 @@ def notes(
             note = f"mostly missing where {label} = {class_names[lacking.argmax()]}"
         elif right > len(labels) * (_MOSTLY + (1 - _MOSTLY) * shares.max()):
             note = f"tells {label} nearly alone"
+        elif _LATE.match(name):
+            note = "a time or an end, by its name"
         else:
             continue
         if certain.any() or len(labels) > _FEW * len(class_names):

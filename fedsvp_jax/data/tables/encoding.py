@@ -203,6 +203,20 @@ def _encode_category(
     return features, attribute, {"others": others, "missing": is_other & missing}
 
 
+def marked(
+    values: Cells, column: SchemaColumn, notation: literals.Notation
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows,) float64: the numbers of a column; and bool: which of its cells are listed
+    as `missing`: as a text, or as a number, however it is written (-9, -9.0, -9,00).
+    """
+    listed = pa.chunked_array([column.missing], pa.string())
+    numbers, marks = (
+        cells.values_of(written, column.type, notation, column.form)
+        for written in (values, listed)
+    )
+    return numbers, cells.holds(values, column.missing) | np.isin(numbers, marks)
+
+
 def numbers_of(
     values: Cells,
     column: SchemaColumn,
@@ -217,8 +231,7 @@ def numbers_of(
       ValueError: a cell is missing without a fill value, unless it is `of_model`, or
         something else.
     """
-    numbers = cells.values_of(values, column.type, notation, column.form)
-    missing = cells.holds(values, column.missing)
+    numbers, missing = marked(values, column, notation)
     if (missing | np.isnan(numbers)).any():
         missing = missing | cells.is_missing(values)
         numbers[missing] = np.nan if column.fill is None else column.fill

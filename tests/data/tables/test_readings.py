@@ -695,3 +695,18 @@ def test_codes_are_one_however_a_file_writes_them(form: str) -> None:
     inputs = np.concatenate([data.train_inputs, data.test_inputs])
     assert np.bincount(labels).tolist() == [60, 60]
     assert inputs.sum(0).tolist() == [40, 40, 40]
+
+
+@pytest.mark.parametrize(
+    ("mark", "stated"),
+    [("-9.0", "-9"), ("-9,0", "-9"), (" -9.00", "-9"), ("-9", "-9.0"), ("-9", "-9")],
+)
+def test_a_mark_of_missing_cells_is_a_number_however_it_is_written(
+    mark: str, stated: str
+) -> None:
+    """-9.0, as pandas writes it beside blanks, was clamped to the lowest value."""
+    number = SchemaColumn("number", (1.0, 9.0), fill=4.0, missing=(stated,))
+    schema = Schema({"x": number}, "y", ("a", "b"), decimal="," if "," in mark else ".")
+    rows = {"x": [mark, "1", "9", "4"] * 10, "y": ["a", "b"] * 20}
+    masks = from_table(rows, schema=schema).changed_cells["x"]
+    assert {kind: mask.sum() for kind, mask in masks.items()} == {"missing": 10}
