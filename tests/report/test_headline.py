@@ -123,8 +123,8 @@ ALONE = {"auc": 0.57, "auc_interval": [0.5, 0.64], "accuracy": 0.64}
         ([0.5, 0.81], "the federated model is better."),
         (
             [0.5, 0.83],
-            "which one is better is open: the intervals overlap, and their difference on "
-            "the same rows was not tested.",
+            "which one is better is open: the intervals overlap, and their difference "
+            "on the same rows was not tested.",
         ),
         ([0.95, 0.99], "the federated model is worse."),
     ],
