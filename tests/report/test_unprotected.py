@@ -33,11 +33,11 @@ def table(rows: int = 50, **more: Any):
 def test_a_delta_of_one_row_or_more_is_said_to_be_too_large() -> None:
     """--target_delta=.1 on 1,442 rows was called proved without a word."""
     config = {"mechanism": "gaussian", "target_delta": 0.1, "num_train_examples": 1442}
-    text = headline.unprotected(config)
+    text = headline.filled("unprotected", config)
     assert "δ = 0.1 is too large for 1442 training rows: who publishes one" in text
     assert "one row of 10 whole keeps" in text and "far below 0.0007" in text
-    assert not headline.unprotected(config | {"target_delta": 1e-5})
-    assert not headline.unprotected(config | {"mechanism": "none"})
+    assert not headline.filled("unprotected", config | {"target_delta": 1e-5})
+    assert not headline.filled("unprotected", config | {"mechanism": "none"})
 
 
 def test_the_loss_of_a_table_tells_each_test_label_and_is_called_unprotected(
@@ -73,7 +73,7 @@ def test_the_loss_of_a_table_tells_each_test_label_and_is_called_unprotected(
 
 def told(data: Any = None, **changes: Any) -> str:
     config = small(**changes)
-    return headline.unprotected(recorded_settings(config, data or digits()))
+    return headline.filled("unprotected", recorded_settings(config, data or digits()))
 
 
 def test_all_that_is_scored_or_taken_without_noise_is_counted() -> None:
