@@ -157,14 +157,14 @@ def answer(
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
     Until it ends, no other process answers for the site. Of the round after the last,
-    that of `policy.scores`, `train` counts the test rows.
+    that of `policy.score_release`, `train` counts the test rows.
     """
     received = [*map(np.array, received)]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
         if round_num <= site.policy.config.num_rounds:
             return end_round(site, received, train, round_num=round_num)
-        release, randomness = site.policy.scores, site.randomness
+        release, randomness = site.policy.score_release, site.randomness
         zeros = [release.zeros]
         trained = result_of("the count", train, zeros, round_num, clipped=True)
         key = randomness.training_key(round_num)

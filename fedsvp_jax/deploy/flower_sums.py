@@ -206,7 +206,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
       last_round: the last that was begun, from 1; 0 before the first.
       num_sums: rounds that were opened.
       last_sum: the whole numbers that the clients of the last of them sent together.
-      scores: of `policy.scores`, once their sum is opened.
+      scores: of `policy.score_release`, once their sum is opened.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         it, in the round after.
         """
         if self.last_round > self._policy.config.num_rounds:
-            self.scores = self._policy.scores.scores(numbers[0], count)
+            self.scores = self._policy.score_release.estimate_scores(numbers[0], count)
             return
         self.num_sums, self.last_sum = self.num_sums + 1, numbers
         unit = self._step / np.float32(count)

@@ -76,11 +76,11 @@ class Policy:
 
     @property
     def last_round(self) -> int:
-        """The last that a site answers: with --publish_scores that of the `scores`."""
+        """The last that a site answers: with --publish_scores that of the scores."""
         return self.config.num_rounds + self.training.publish_scores
 
     @cached_property
-    def scores(self) -> ScoreRelease:
+    def score_release(self) -> ScoreRelease:
         """The release of test rows after the last round (--publish_scores).
 
         Raises:
@@ -109,11 +109,11 @@ class Policy:
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have; z of the
-        `scores` in the round after.
+        `score_release` in the round after.
         """
         mechanism, rounds = self.mechanism, self.config.num_rounds
         if round_num > rounds:
-            return {COST[0]: self.scores.multiplier}
+            return {COST[0]: self.score_release.multiplier}
         limits = (
             mechanism.least_multiplier,
             mechanism.most_epsilon,
@@ -364,5 +364,5 @@ def make_policy(
             "needs the engine alone"
         )
     _ = policy.allowance  # refuses a promise that cannot be kept
-    _ = config.publish_scores and policy.scores
+    _ = config.publish_scores and policy.score_release
     return policy

@@ -4,9 +4,9 @@ After the last round each site counts its test rows by true class and by what th
 says of them, adds its share of discrete Gaussian noise, and masks the counts as it
 masks an upload. The server opens their sum alone:
 
-    counts   of one site, which `answer` notes in its log, noises and masks
-    scores   what the sum says: AUC, accuracy and the most frequent class, with
-             intervals of the rows' and the noise's spread
+    count_rows       of one site, which `answer` notes in its log, noises and masks
+    estimate_scores  what the sum says: AUC, accuracy and the most frequent class,
+                     with intervals of the rows' and the noise's spread
 
 A test row trained nothing, so the count is all that it moves; it is given as much noise
 as all rounds of training together give a training row. So one ε holds for both.
@@ -49,7 +49,7 @@ class ScoreRelease(NamedTuple):
     zeros: np.ndarray
     relation: str
 
-    def counts(self, chances: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def count_rows(self, chances: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """The counts of a site's rows, like `zeros`; they must not leave.
 
         Args:
@@ -59,12 +59,11 @@ class ScoreRelease(NamedTuple):
         table, limit = self.zeros.copy(), int(self.grid.norm)
         places = chances.argmax(1)
         if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
-            bins = table.shape[1]
-            places = np.ceil(chances[:, 1] * bins).astype(int).clip(1) - 1
+            places = np.ceil(chances[:, 1] * table.shape[1]).astype(int).clip(1) - 1
         np.add.at(table, (labels[:limit], places[:limit]), 1)
         return table
 
-    def scores(self, total: np.ndarray, sites: int) -> Record:
+    def estimate_scores(self, total: np.ndarray, sites: int) -> Record:
         """What may be published of the sum of so many sites' shares.
 
         A score is the root θ of T(θ), and its interval all θ with |T(θ)| ≤ 1.96·SE(θ)

@@ -19,7 +19,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
-from scipy import stats
+from scipy import special, stats
 
 from fedsvp_jax import run
 from fedsvp_jax.core import prng
@@ -73,7 +73,11 @@ def step_of(release: ScoreRelease) -> float:
 def sensitivity_of(policy: Policy) -> float:
     """Of the counts: what all shares but those of h colluders are z times."""
     shares = policy.config.cohort_size - policy.config.colluders
-    return math.sqrt(shares) * policy.scores.share_std / policy.scores.multiplier
+    return (
+        math.sqrt(shares)
+        * policy.score_release.share_std
+        / policy.score_release.multiplier
+    )
 
 
 class Hospitals:
@@ -146,7 +150,7 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     """To the bit: counted here by hand, of each hospital's rows that did not train."""
     hospitals = Hospitals(dealt, tmp_path)
     hospitals.flwr_run()
-    release = hospitals.policy.scores
+    release = hospitals.policy.score_release
     step = step_of(release)
     wanted = np.zeros((2, 20), np.int64)
     server = tables.server_client(hospitals.federation)
@@ -228,7 +232,7 @@ def test_by_summation_the_noise_of_all_but_the_colluders_keeps_epsilon_at_delta(
     few = () if clients == 3 else ("--num_examples=1188", "--max_num_examples=80")
     assert proposed(tmp_path, *few, clients=clients).status == 0
     policy = tables.read_policy(tmp_path / "federation")
-    release, shares = policy.scores, clients - policy.config.colluders
+    release, shares = policy.score_release, clients - policy.config.colluders
     size = 2**21
     steps = np.fft.fftfreq(size, 1 / size)
     deviation = release.share_std / step_of(release)
@@ -245,25 +249,25 @@ def test_by_summation_the_noise_of_all_but_the_colluders_keeps_epsilon_at_delta(
 def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity(
     counted: Hospitals,
 ) -> None:
-    release = counted.policy.scores
+    release = counted.policy.score_release
     rng = np.random.default_rng(0)
     chances = rng.random(30)
     chances[:3] = 0, 0.5, 1
     both, labels = np.stack([1 - chances, chances], 1), rng.integers(0, 2, 30)
-    counts = release.counts(both, labels)
+    counts = release.count_rows(both, labels)
     assert counts.sum() == 30 and counts[labels[1], 9] >= 1
     assert np.trace(counts @ HALVES) == (both.argmax(1) == labels).sum()
     for row in range(30):
         rest = np.arange(30) != row
-        moved = counts - release.counts(both[rest], labels[rest])
+        moved = counts - release.count_rows(both[rest], labels[rest])
         assert np.linalg.norm(moved) == 1
         for chance, label in ((0.9, 0), (0.2, 1)):
             other, named = both.copy(), labels.copy()
             other[row], named[row] = (1 - chance, chance), label
-            moved = counts - release.counts(other, named)
+            moved = counts - release.count_rows(other, named)
             assert np.linalg.norm(moved) <= math.sqrt(2)
     many = np.repeat(both, 10, 0), np.repeat(labels, 10)
-    assert release.counts(*many).sum() == 160  # as many as train at the largest
+    assert release.count_rows(*many).sum() == 160  # as many as train at the largest
 
 
 HALVES = np.repeat(np.eye(2), 10, 0)
@@ -292,7 +296,7 @@ def test_the_sensitivity_is_of_the_relation_and_of_a_persons_rows(
     (tmp_path / "schema.toml").write_text(text)
     assert proposed(tmp_path, *flags).status == 0
     policy = tables.read_policy(tmp_path / "federation")
-    release = policy.scores
+    release = policy.score_release
     assert sensitivity_of(policy) == pytest.approx(sensitivity)
     assert release.relation == relation
     assert "which rows are for the test follows none of" in policy.says()["assumptions"]
@@ -305,7 +309,7 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     rows: int, share: float, distance: float, counted: Hospitals
 ) -> None:
     """The truth is of the cells' chances: a logistic model's, with normal scores."""
-    release, sites, draws = counted.policy.scores, 3, 400
+    release, sites, draws = counted.policy.score_release, 3, 400
     rng = np.random.default_rng(1)
     edges = np.log(np.arange(1, 20) / np.arange(19, 0, -1))
     middle = math.log(share / (1 - share))
@@ -326,7 +330,7 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     for _ in range(draws):
         noised = rng.multinomial(rows, cells.ravel()) + rng.normal(0, std, cells.size)
         total = np.rint(noised / step_of(release)).reshape(cells.shape)
-        scores = release.scores(total, sites)
+        scores = release.estimate_scores(total, sites)
         for name, true in truth.items():
             value, low, high = scores[name]
             values[name].append(value)
@@ -339,18 +343,40 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     assert scores["guessing"] == pytest.approx(max(share, 1 - share), abs=0.2)
 
 
+@pytest.mark.parametrize(("rows", "wide"), [(270, 0.1), (2000, 0.03)])
+def test_forty_nine_hospitals_know_an_auc_as_well_as_the_docs_say(
+    rows: int, wide: float, dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Half widths of docs/deploy.md: ε = 3, h = 16, AUC .64, a third in a class."""
+    (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
+    few = ("--num_examples=1188", "--max_num_examples=80", "--colluders=16")
+    assert proposed(tmp_path, *few, clients=49).status == 0
+    release = tables.read_policy(tmp_path / "federation").score_release
+    rng, sites, halves = np.random.default_rng(2), 49, []
+    step, std = step_of(release), release.share_std * math.sqrt(sites)
+    for _ in range(200):
+        labels = rng.random(rows) < 0.34
+        chances = special.expit(rng.normal(-0.7 + 0.5 * labels))
+        both = np.stack([1 - chances, chances], 1)
+        of_sites = np.array_split(both, sites), np.array_split(labels + 0, sites)
+        counts = np.sum([*map(release.count_rows, *of_sites)], 0)
+        total = np.rint((counts + rng.normal(0, std, counts.shape)) / step)
+        halves.append(np.ptp(release.estimate_scores(total, sites)["AUC"][1:]) / 2)
+    assert abs(np.mean(halves) - wide) < 0.005, np.mean(halves)
+
+
 def test_more_classes_are_counted_by_the_class_that_is_predicted(
     counted: Hospitals,
 ) -> None:
     names = ("a", "b", "c")
     zeros = np.zeros((3, 3), np.float32)
-    release = counted.policy.scores._replace(classes=names, zeros=zeros)
+    release = counted.policy.score_release._replace(classes=names, zeros=zeros)
     labels = np.array([0, 0, 1, 2, 2, 2])
     chances = np.eye(3)[[0, 1, 1, 2, 2, 0]]
-    counts = release.counts(chances, labels)
+    counts = release.count_rows(chances, labels)
     assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 2]]
     quiet = release._replace(share_std=1e-9)
-    scores = quiet.scores(counts / step_of(quiet), 3)
+    scores = quiet.estimate_scores(counts / step_of(quiet), 3)
     assert scores["accuracy"][0] == pytest.approx(4 / 6, abs=1e-3)
     assert scores["guessing"] == 0.5 and scores["most_frequent"] == "c"
     assert "AUC" not in scores and scores["rows"] == 6
@@ -367,7 +393,7 @@ def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:
         if round_num <= ROUNDS:
             return client.train(received, round_num)
         chances = client.trained_model(received, 2).probabilities(rows.test_inputs)
-        counts = site.policy.scores.counts(chances, rows.test_labels)
+        counts = site.policy.score_release.count_rows(chances, rows.test_labels)
         return Trained([counts], clipped=True)
 
     return answer(client.site, received, work, round_num=round_num)
@@ -398,7 +424,7 @@ def test_a_count_that_was_killed_is_charged_and_never_made_up(
     def killed(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ScoreRelease, "counts", killed)
+    monkeypatch.setattr(ScoreRelease, "count_rows", killed)
     with pytest.raises(KeyboardInterrupt):
         asked(hospitals, 0, 3)
     monkeypatch.undo()
@@ -415,9 +441,9 @@ def test_a_count_that_fails_leaves_as_noise(
     hospitals: Hospitals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To answer otherwise would tell of the rows."""
-    monkeypatch.setattr(ScoreRelease, "counts", lambda *_: 1 / 0)
+    monkeypatch.setattr(ScoreRelease, "count_rows", lambda *_: 1 / 0)
     (share,), _ = asked(hospitals, 0, 3)
-    release = hospitals.policy.scores
+    release = hospitals.policy.score_release
     assert np.all(share) and np.abs(share).max() < 9 * release.share_std / step_of(
         release
     )
@@ -430,7 +456,7 @@ def test_a_log_that_cannot_be_written_sends_no_count(
         raise OSError("disk full")
 
     counted = []
-    monkeypatch.setattr(ScoreRelease, "counts", lambda *_: counted.append(1))
+    monkeypatch.setattr(ScoreRelease, "count_rows", lambda *_: counted.append(1))
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="nothing is uploaded"):
         asked(hospitals, 0, 3)
@@ -534,5 +560,5 @@ def test_a_hospital_that_is_away_is_left_out_of_the_scores(
     hospitals.dies_after = 2 * 16  # in the count
     hospitals.flwr_run()
     assert caplog.messages[-1].startswith("3 of 4 hospitals, about ")
-    scores, release = hospitals.scores, hospitals.policy.scores
+    scores, release = hospitals.scores, hospitals.policy.score_release
     assert scores["noise_std"] == pytest.approx(release.share_std * math.sqrt(3))

@@ -13,7 +13,8 @@ _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
 _BOUNDS = 101  # of numbers, which are compared with the classes on both sides
 _MOSTLY = 0.85  # of a class's cells, or of the errors that naming one class has
 _LATE = re.compile(
-    "(fu|surv)?[ _]?time|surv|follow|dea|died|(yr|mo|da)?dth|discharge|outcome", re.I
+    "(fu|surv)?[ _]?time|surv|follow|dea(d|th)|died|(yr|mo|da)?dth|discharge|outcome",
+    re.I,
 )
 _CELLS = 2**21  # of features that are compared with one another
 _ROUNDED = 5e-4  # of the squares, between units that were rounded apart
