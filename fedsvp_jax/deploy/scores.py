@@ -19,11 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.data.tables.scores import auc_variance
+from fedsvp_jax.data.tables.scores import ERRORS, SHARES, auc_variance
 from fedsvp_jax.mechanisms.grid import Grid, grid_step
-
-_ERRORS = 1.96  # standard errors of a 95 % interval
-_SHARES = np.linspace(0, 1, 1001)  # that an interval may hold
 
 
 class ScoreRelease(NamedTuple):
@@ -87,23 +84,23 @@ class ScoreRelease(NamedTuple):
         variance = sites * self.share_std**2
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
-        thetas = _SHARES[:, None, None]
+        thetas = SHARES[:, None, None]
 
         def estimate(slopes: np.ndarray, error: np.ndarray, degree: int) -> list[float]:
             """(θ where T is nearest to 0, ends of all likely θ), by the slopes of T."""
             excess = np.abs((slopes * counts).sum((1, 2))) / degree
             excess /= np.sqrt(error + variance * (slopes**2).sum((1, 2)))
-            likely = np.flatnonzero(excess <= max(_ERRORS, excess.min()))
-            return _SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
+            likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
+            return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
 
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
-        error = rows * _SHARES * (1 - _SHARES)
+        error = rows * SHARES * (1 - SHARES)
         scores = {"accuracy": estimate(right - thetas, error, 1)}
         if number == 2:
             weights = np.tri(bins, k=-1) + np.eye(bins) / 2 - thetas
             slopes = np.stack([counts[1] @ weights, weights @ counts[0]], 1)
             zeros, ones = by_class.clip(1)
-            error = auc_variance(_SHARES, ones, zeros) * (ones * zeros) ** 2
+            error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
             scores["AUC"] = estimate(slopes, error, 2)
         return {
             "sites": sites,

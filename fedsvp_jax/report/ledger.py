@@ -102,9 +102,15 @@ def audit(
         problems += _sum_problems(first["promise"], rows)
         problems += _sum_problems(first["promise"], counts)
         notes = _notes(entries, newest)
-        witnessed = newest is not None
         ledger = Ledger(
-            path.name, first, len(entries), rows, counts, witnessed, problems, notes
+            path.name,
+            first,
+            len(entries),
+            rows,
+            counts,
+            newest is not None,
+            problems,
+            notes,
         )
         # Which a page shows.
         facts(ledger), first["site"], first["witness"]

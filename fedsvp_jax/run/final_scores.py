@@ -70,7 +70,7 @@ def reference_scores(config: ResolvedConfig, data: Dataset) -> Record:
     tested, _ = loading.withhold_validation(config, data)
     labels, names = tested.test_labels, data.class_names
     pooled = scores.of_table(
-        _probabilities(config, tested, ...), labels, names, tested.test_clients
+        _probabilities(config, tested, ..., ...), labels, names, tested.test_clients
     )
     owners, writers = tested.test_writers, data.train_writers
     if config.partition != "by_writer" or config.num_clients == 1 or owners is None:
@@ -79,15 +79,18 @@ def reference_scores(config: ResolvedConfig, data: Dataset) -> Record:
     chances = np.full((len(labels), data.num_classes), np.nan)
     for part in loading.client_parts(config, data):
         rows = owners == writers[part[0]]
-        chances[rows] = _probabilities(config, tested, part)[rows]
+        if rows.any():
+            chances[rows] = _probabilities(config, tested, part, rows)
     rows = np.isfinite(chances[:, 0])
     if not rows.any():
         return pooled
     return pooled | {"alone": scores.of_table(chances[rows], labels[rows], names)}
 
 
-def _probabilities(config: ResolvedConfig, data: Dataset, rows: Any) -> np.ndarray:
-    """(m, classes) for the test rows, of the regression on these training rows."""
+def _probabilities(
+    config: ResolvedConfig, data: Dataset, rows: Any, tested: Any
+) -> np.ndarray:
+    """(m, classes) for test rows, of the regression on training rows, by positions."""
     from sklearn.dummy import DummyClassifier  # which take a second to import
     from sklearn.linear_model import LogisticRegression
 
@@ -95,7 +98,7 @@ def _probabilities(config: ResolvedConfig, data: Dataset, rows: Any) -> np.ndarr
     model = LogisticRegression(
         class_weight=dict(enumerate(weights)) or None, max_iter=1000
     )
-    labels, inputs = data.train_labels[rows], data.test_inputs
+    labels, inputs = data.train_labels[rows], data.test_inputs[tested]
     if len(np.unique(labels)) == 1:
         model = DummyClassifier()  # which predicts that class
     model.fit(data.train_inputs[rows].reshape(len(labels), -1), labels)

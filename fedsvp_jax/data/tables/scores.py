@@ -10,8 +10,8 @@ _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
 BETTER = "better than guessing"
-_AREAS = np.linspace(0, 1, 1001)  # that an interval may hold
-_ERRORS = 1.96  # standard errors of a 95 % interval
+SHARES = np.linspace(0, 1, 1001)  # that an interval may hold
+ERRORS = 1.96  # standard errors of a 95 % interval
 
 
 def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
@@ -44,8 +44,8 @@ def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
       ones: m, at least 1.
       others: n, at least 1.
     """
-    error = np.sqrt(auc_variance(_AREAS, ones, others))
-    likely = _AREAS[np.abs(area - _AREAS) <= np.maximum(_ERRORS * error, _AREAS[1])]
+    error = np.sqrt(auc_variance(SHARES, ones, others))
+    likely = SHARES[np.abs(area - SHARES) <= np.maximum(ERRORS * error, SHARES[1])]
     return float(likely[0]), float(likely[-1])
 
 
