@@ -7,8 +7,7 @@ gets table.md, .tex and .csv, and its table is printed. If several folders are n
 they are compared in compare.html, which is written to their common parent folder or to
 --compare_to, and in a table, which is printed.
 --plugin=FILE.py is what a run with a mechanism from outside was started with.
---figure=pdf or svg also draws every plot of a page in DIR/figures, one column wide; of
-a comparison beside compare.html.
+The camera above a plot of a page saves it as SVG; the button below, its numbers as CSV.
 
 Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
@@ -27,12 +26,6 @@ from fedsvp_jax.run import plugin
 
 from . import command, messages, printed
 
-_FIGURE = flags.DEFINE_enum(
-    "figure",
-    None,
-    report.figures.FORMATS,
-    "Also draw every plot of a page, one column wide, as figures/PLOT.FORMAT.",
-)
 command.define("report")
 _PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
@@ -59,8 +52,6 @@ def rebuild(folder: Path) -> list[Path]:
         paths += [folder / f"table.{kind}" for kind in ("md", "tex", "csv")]
     else:
         paths = [report.write_run_report(folder)]
-    if _FIGURE.value:
-        paths += report.figures.draw([folder], folder / "figures", _FIGURE.value)
     return paths
 
 
@@ -77,13 +68,11 @@ def main(arguments: Sequence[str]) -> None:
     if len(paths) > 1:
         parents = [*map(os.path.dirname, paths)]
         target = Path(flags.FLAGS.compare_to or os.path.commonpath(parents))
-        pages = [report.write_compare_report(folders, target)]
-        if _FIGURE.value:
-            pages += report.figures.draw(folders, target / "figures", _FIGURE.value)
+        page = report.write_compare_report(folders, target)
         files = read.read_all(folders)
         table = comparison_table(files)
         print(messages.filled("compare.txt", files=files, table=table))
-        print("\n".join(map(str, pages)))
+        print(page)
 
 
 if __name__ == "__main__":

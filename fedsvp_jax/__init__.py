@@ -14,7 +14,7 @@ What people use, and where it is:
     Account                     accounting/    what is spent, against whom
     influence                   influence/     the filter of corrupted clients
     attacks                     attacks/       what an upload tells
-    report                      report/        pages, tables, figures, data frames
+    report                      report/        pages, tables, data frames
     check                       check/         which ε follows from others' settings
     sklearn.DPClassifier        sklearn.py     a private classifier as scikit-learn has
 

@@ -54,6 +54,7 @@ from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.views import SEEN
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
+from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.progress import progress_bar
@@ -63,7 +64,7 @@ from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.models.evaluation import outputs_for
-from fedsvp_jax.report import figures, guarantees, labels, style
+from fedsvp_jax.report import guarantees, labels, style
 from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
@@ -220,8 +221,13 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
 
 def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
     """ROC curves, both axes logarithmic, one panel per attack."""
+    with extras.needed("report", "the picture of ROC curves"):
+        from matplotlib.figure import Figure
 
-    def panel(attack: str, axes: Any) -> None:
+    names = [*dict.fromkeys(row["attack"] for row in rows)]
+    figure = Figure((4 * len(names), 4), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, attack in zip(panels, names, strict=True):
         for row in rows:
             if row["attack"] == attack:
                 name = f"{row['mechanism']}, ε = {labels.significant(row['epsilon'])}"
@@ -231,14 +237,13 @@ def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
             title=attack,
             xlabel="false positive rate",
             ylabel="true positive rate",
+            xscale="log",
+            yscale="log",
             xlim=(1e-4, 1),
             ylim=(1e-4, 1.05),
         )
-        for which in "xy":
-            figures.log_axis(axes, which)
-
-    names = dict.fromkeys(row["attack"] for row in rows)
-    figures.panels(path, [partial(panel, name) for name in names])
+        axes.legend(fontsize="small")
+    figure.savefig(path)
 
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:

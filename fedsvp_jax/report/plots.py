@@ -1,7 +1,6 @@
 """Plots as tables: named curves, each with its columns, and the axes that they share.
 
-The page's script (`assets/common.js`) draws them and writes their CSV files; `figures`
-draws the same for papers.
+The page's script (`assets/common.js`) draws them, and writes them as SVG and CSV.
 """
 
 import dataclasses

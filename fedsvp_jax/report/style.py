@@ -1,8 +1,7 @@
-"""Colours, markers and dashes, the same on pages and in figures.
+"""Colours, markers and dashes, the same on all pages.
 
-Pages and `figures` both read `of_mechanism`, so that a mechanism looks the same
-on every page and in every figure. What is no mechanism (a folder, an accounting method,
-an attribute) is numbered.
+A mechanism looks the same on every page, by `of_mechanism`. What is no mechanism (a
+folder, an accounting method, an attribute) is numbered.
 """
 
 import zlib
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import Record, toml_beside
+from fedsvp_jax.core.files import toml_beside
 
 
 def asset(name: str) -> str:
@@ -19,7 +18,7 @@ def asset(name: str) -> str:
 
 
 _LOOKS = toml_beside(__file__, "assets/style.toml")
-COLORS, _MARKERS, _DASHES = _LOOKS["colors"], _LOOKS["markers"], _LOOKS["dashes"]
+COLORS = _LOOKS["colors"]
 GREY = COLORS[-1]
 SECOND = "dot"  # the dash of a second curve in one look
 
@@ -30,14 +29,6 @@ class Look(NamedTuple):
     color: str  # "#RRGGBB", or with its opacity "#RRGGBBAA"
     marker: str  # as plotly names it; "" for a line without points
     dash: str  # as plotly names it
-
-    def for_matplotlib(self) -> Record:
-        """The same as arguments of matplotlib's `plot`."""
-        return {
-            "color": self.color,
-            "marker": _MARKERS.get(self.marker),
-            "linestyle": (0, _DASHES[self.dash]),
-        }
 
 
 FIRST = Look(COLORS[0], "circle", "solid")
@@ -57,8 +48,7 @@ def numbered(place: int) -> Look:
 
     Each list begins again at its end: colour and marker tell 36 apart.
     """
-    cycles = (COLORS, [*_MARKERS], [*_DASHES][:-1])
-    return Look(*(cycle[place % len(cycle)] for cycle in cycles))
+    return Look(*(cycle[place % len(cycle)] for cycle in _LOOKS.values()))
 
 
 def shaded(look: Look, place: int, count: int) -> Look:

@@ -93,6 +93,20 @@ def test_the_panel_tells_the_recorded_chain(run_dir: Path, tmp_path: Path) -> No
         assert words in text, words
 
 
+def test_the_camera_above_a_plot_saves_it_as_svg(run_dir: Path, tmp_path: Path) -> None:
+    script = """
+      const blobs = [], names = [];
+      const make = URL.createObjectURL;
+      URL.createObjectURL = (blob) => { blobs.push(blob); return make(blob); };
+      HTMLAnchorElement.prototype.click = function () { names.push(this.download); };
+      document.querySelector("#plot-accuracy [data-title^=Download]").click();
+      await wait(2000);
+      return [names, await Promise.all(blobs.map((blob) => blob.text()))];
+    """
+    names, texts = play(report.write_run_report(run_dir), script, tmp_path)
+    assert names == ["accuracy.svg"] and texts[0].startswith("<svg")
+
+
 def test_the_panel_tells_the_upload_that_is_asked_for(
     run_dir: Path, tmp_path: Path
 ) -> None:

@@ -163,8 +163,7 @@ def test_unlike_claims_stand_on_axes_of_their_own_and_no_claim_is_a_bare_line() 
     )
     assert "against: observer; neighbours: remove a client" in observer.x_title
     fedavg, other = observer.series
-    assert fedavg.look.for_matplotlib()["marker"] is None
-    assert other.look.for_matplotlib()["marker"]
+    assert not fedavg.look.marker and other.look.marker
     spent = [by_id[name] for name in ("epsilon", "epsilon_2")]
     assert [len(plot.series) for plot in spent] == [1, 2]
     assert "Claimed against: observer" in spent[0].note
