@@ -50,7 +50,7 @@ EXTRAS = {
     for name in distributions(requirements)
 }
 # Who owns an optional library is known without it, too.
-OF_IMPORT = {"mlflow": ["mlflow-skinny"]} | importlib.metadata.packages_distributions()
+OF_IMPORT = importlib.metadata.packages_distributions()
 
 
 def imported(nodes: list[ast.stmt]) -> Iterator[str]:
@@ -154,8 +154,8 @@ def run(*words: object, cwd: pathlib.Path) -> str:
 
 # What a run works without: rooms of the package, and extras.
 OPTIONAL = (
-    *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
-    *("plotly", "tensorboardX", "wandb"),
+    *("flwr", "jax_privacy", "matplotlib", "nvflare", "pandas", "pfl"),
+    *("plotly", "tensorboardX"),
 )
 NOT_NEEDED = (
     *("fedsvp_jax.attacks", "fedsvp_jax.check", "fedsvp_jax.report"),
@@ -220,7 +220,7 @@ def test_the_cores_wheel_trains_without_extras_and_names_what_is_missing(
     assert (tmp_path / "a" / "summary.json").is_file()
     for words, extra in (
         (("report", "a"), "report"),
-        (("train", *round_, "--output_dir=b", "--logger=tensorboard"), "tensorboard"),
+        (("train", *round_, "--output_dir=b", "--tensorboard"), "tensorboard"),
     ):
         done = ended(fedsvp, *words, cwd=tmp_path)
         *_, last = done.stderr.strip().splitlines()

@@ -20,8 +20,8 @@ from fedsvp_jax.round.state import Aggregator, RoundHook
 from . import final_scores, noise_key, published_scores
 from .checkpoint import Checkpointer
 from .environment import environment
+from .event_files import EventFiles
 from .folder import RunFolder
-from .loggers import Loggers
 from .options import USUAL, Options
 from .placement import Placement
 from .session import Session
@@ -73,7 +73,7 @@ def train(
     data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
     secret = noise_key.of_folder(folder.path) if config.secret_noise else None
-    loggers = Loggers(folder.path, options.loggers)
+    event_files = EventFiles(folder.path, enabled=options.tensorboard)
     program = federation.build(
         [config],
         data,
@@ -104,7 +104,7 @@ def train(
         replace_file(folder.path / SCHEMA, schema.to_toml(data.schema).encode())
     with folder, StopRequests() as stop:
         checkpointer = Checkpointer(folder.path / "checkpoints", folder.identity)
-        session = Session(trainer, folder, loggers, options, checkpointer)
+        session = Session(trainer, folder, event_files, options, checkpointer)
         (summary,) = session.run(stop)
         attributes = program.data.counts.attributes
         summary = {

@@ -1,7 +1,6 @@
 """Options of keeping and watching a run; none of them decides a number."""
 
 import dataclasses
-from collections.abc import Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,15 +12,15 @@ class Options:
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
-      loggers: names of `report.loggers.LOGGERS`; each writes to output_dir/NAME, of a
-        sweep one folder per cell there.
+      tensorboard: write event files to output_dir/tensorboard, of a sweep to one folder
+        per cell there.
     """
 
     resume: bool = False
     checkpoint_every: int = 10
     on_divergence: str = "stop"
     progress: bool = False
-    loggers: Sequence[str] = ()
+    tensorboard: bool = False
 
 
 USUAL = Options()

@@ -14,8 +14,8 @@ from fedsvp_jax.round.state import RoundMetrics
 
 from . import influence_filter, records, stopping
 from .checkpoint import Checkpointer
+from .event_files import EventFiles
 from .folder import RunFolder
-from .loggers import Loggers
 from .options import Options
 from .trainer import Trainer
 
@@ -50,7 +50,7 @@ class Session:
         self,
         trainer: Trainer,
         folder: RunFolder,
-        loggers: Loggers,
+        event_files: EventFiles,
         options: Options,
         checkpointer: Checkpointer,
         *,
@@ -58,7 +58,7 @@ class Session:
     ) -> None:
         self._trainer, self.program = trainer, trainer.program
         self._config = config = self.program.configs[0]
-        self._folder, self._loggers, self._options = folder, loggers, options
+        self._folder, self._event_files, self._options = folder, event_files, options
         self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
@@ -134,14 +134,14 @@ class Session:
                 checksum=checksum,
             )
         for log in self._logs:
-            self._loggers.start(log)
+            self._event_files.start(log)
         for row in self._folder.rows(self._rows_file):
             if (place := cell_of_row(row)) is not None:
                 self._note(place, row)
 
     def _note(self, cell: int, row: Record) -> None:
-        """Adds a row to those of its cell and to the loggers."""
-        self._loggers.add(self._logs[cell], row)
+        """Adds a row to those of its cell and to the event files."""
+        self._event_files.add(self._logs[cell], row)
         self._rows[cell].append(row)
 
     def run(self, stop: stopping.StopRequests) -> list[Record]:
@@ -175,7 +175,7 @@ class Session:
             raise WriteError(error.path, error.reason, saved=saved) from error
         finally:
             self._bar.close()
-            self._loggers.close()
+            self._event_files.close()
         return self._summaries()
 
     def _call(self) -> None:

@@ -134,7 +134,7 @@ def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Stopped after a row that no checkpoint knows of; a terminal and a log watch."""
-    folder, screen, watched = tmp_path / "run", Terminal(), {"loggers": ["tensorboard"]}
+    folder, screen, watched = tmp_path / "run", Terminal(), {"tensorboard": True}
     monkeypatch.setattr("sys.stderr", screen)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         stop_at(patch, round_num, "fedsva")

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import pathlib
 import shutil
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def run_sweep(
-    folder: pathlib.Path, *, resume: bool = False, loggers: Sequence[str] = ()
+    folder: pathlib.Path, *, resume: bool = False, tensorboard: bool = False
 ) -> list[dict[str, Any]]:
     return sweep(
         small(**ROUNDS),
@@ -40,7 +39,7 @@ def run_sweep(
         folder,
         dataset=digits(),
         placement=Placement(rounds_per_call=1),
-        options=run.Options(resume=resume, checkpoint_every=1, loggers=loggers),
+        options=run.Options(resume=resume, checkpoint_every=1, tensorboard=tensorboard),
     )
 
 
@@ -96,7 +95,7 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
         run_sweep(folder)
     with open(folder / "results.jsonl", "a") as file:
         file.write('{"mechanism": "fed')  # torn by a kill
-    run_sweep(folder, resume=True, loggers=["tensorboard"])
+    run_sweep(folder, resume=True, tensorboard=True)
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
     for name in ("none-0", "none-2", "fedsva-0.2-0", "fedsva-0.8-2"):
         noise = event_scalars(folder / "tensorboard" / name)["noise_l2"]
