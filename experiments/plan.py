@@ -242,8 +242,8 @@ def _worth(accuracy: Record, counts: np.ndarray) -> Record:
             if needed:
                 verdict = f"{table_scores.BETTER} from AUC {needed:.2f}"
             return {"worth": verdict, "needed": needed}
-        needed = np.ceil(100 * best - 1e-6) / 100
-    return {"worth": table_scores.BETTER, "needed": accuracy["best"][0]}
+        needed = round(best + 0.005 - 1e-6, 2)  # up
+    return {"worth": verdict, "needed": accuracy["best"][0]}
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
@@ -313,9 +313,12 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
     assumptions = _assumptions(base, data, is_whole)
-    seeds = (*range(values.seed, values.seed + values.num_seeds),)
     plan = sweep.SweepPlan(
-        (config.mechanism,), (config.epsilon,), seeds, None, (epsilon,)
+        (config.mechanism,),
+        (config.epsilon,),
+        (*range(values.seed, values.seed + values.num_seeds),),
+        None,
+        (epsilon,),
     )
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
