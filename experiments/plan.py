@@ -22,8 +22,10 @@ regression without any privacy:
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
-First stands the least AUC of the best model of your columns, without privacy, from
-which on the private model is "better than guessing". That is as after a training
+First stands, by kind of trust, the smallest ε from which on the private model is
+"better than guessing" if the best model of your columns, without privacy, reaches an
+AUC near the smaller number of --auc (a sixth of the way to the larger), and one midway.
+The table says from which AUC on it is, at every ε. "Better" is as after a training
 (`scores.verdict`): the 95 % interval of AUC, on as many test rows as the table has,
 lies above 1/2, and the log loss below that of the classes' shares.
 
@@ -132,8 +134,8 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
     rows, blocks = len(data.train_labels) + _TESTED, []
     for column in schema.features.values():
         if column.type == "category":
-            codes = rng.integers(column.width, size=rows)
-            blocks.append(np.eye(column.width, dtype=np.float32)[codes])
+            one_hot = np.eye(column.width, dtype=np.float32)
+            blocks.append(one_hot[rng.integers(column.width, size=rows)])
         else:
             blocks.append(rng.uniform(-1, 1, (rows, 1)).astype(np.float32))
     inputs = np.concatenate(blocks, axis=1)
@@ -163,7 +165,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError(
             "name one table, or state --num_clients and --num_examples in its place"
         )
-    epsilons = flag_values.numbers("total_epsilon", values.total_epsilon)
+    epsilons = sorted(flag_values.numbers("total_epsilon", values.total_epsilon))
     areas = sorted(flag_values.numbers("auc", values.auc))
     if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
         raise ValueError(
@@ -221,21 +223,27 @@ def main(arguments: Sequence[str]) -> None:
     command.print_files(epsilon_page.write_epsilon_page(values.output_dir, document))
 
 
-def _worth(accuracy: Record, counts: np.ndarray) -> str:
-    """The verdict, or the best AUC of columns with which it is `BETTER`.
+def _worth(accuracy: Record, counts: np.ndarray) -> Record:
+    """Its `worth`: the verdict, or from which best AUC of columns on it is `BETTER`.
 
     It is that of the worst training. Between the weak and the strong columns its AUC,
     and its log loss above that of the shares, are taken as linear in the best AUC.
+
+    Returns:
+      Also that AUC, `needed`: in hundredths, rounded up; None where the verdict is
+      another even of the strong columns.
     """
     ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
-    of_weak = ""
-    for share in np.linspace(0, 1, 101):
+    needed = None
+    for share in np.linspace(1, 0, 101):
         area, excess, best = (low + share * (high - low) for low, high in ends)
         verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
-        if verdict == table_scores.BETTER:
-            return f"{verdict} from AUC {best:.2f}" if share else verdict
-        of_weak = of_weak or verdict
-    return of_weak
+        if verdict != table_scores.BETTER:
+            if needed:
+                verdict = f"{table_scores.BETTER} from AUC {needed:.2f}"
+            return {"worth": verdict, "needed": needed}
+        needed = round(best + 0.005 - 1e-6, 2)  # up
+    return {"worth": verdict, "needed": accuracy["best"][0]}
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
@@ -244,7 +252,7 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     return table_scores.mean_interval(areas, counts)
 
 
-def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record:
+def _planned(data: Any, epsilons: Sequence[float], num_clients: int) -> Record:
     """What epsilon.json says of one strength: kinds of trust, and the reference.
 
     Beside the accuracy of each stand the `trained`, the scores of its models.
@@ -274,8 +282,8 @@ def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record
             point["adversary"] = main["adversary"] = "whoever sees the models"
             point["guarantees"] = [main]
         points.append(point)
-    config = resolve(ExperimentConfig(dataset="csv", num_attributes=1), dataset=data)
-    scores = run.reference_scores(config, data)
+    config = ExperimentConfig(dataset="csv", num_attributes=1)
+    scores = run.reference_scores(resolve(config, data), data)
     accuracy = scores["accuracy"]
     reference = {"lower": accuracy, "upper": accuracy, "trained": [scores]}
     return document | {"points": points, "reference": reference}
@@ -284,7 +292,6 @@ def _planned(data: Any, epsilons: tuple[float, ...], num_clients: int) -> Record
 def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
     values = flags.FLAGS
-    seeds = tuple(range(values.seed, values.seed + values.num_seeds))
     if trust == "trusted_server":
         data, num_clients = dataclasses.replace(data, train_writers=None), 1
     sizes = goal.training_sizes(data, num_clients, True)
@@ -307,21 +314,27 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     config = resolve(dataclasses.replace(base, **route), data)
     assumptions = _assumptions(base, data, is_whole)
     plan = sweep.SweepPlan(
-        (config.mechanism,), (config.epsilon,), seeds, None, (epsilon,)
+        (config.mechanism,),
+        (config.epsilon,),
+        (*range(values.seed, values.seed + values.num_seeds),),
+        None,
+        (epsilon,),
     )
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
         sweep.sweep(config, plan, place, dataset=data)
         swept = read.read_sweep(place)
-        for claim in itertools.chain(*(cell["guarantees"] for cell in swept.cells)):
-            key = claim["adversary"], claim["copies"]
-            claim["assumptions"] = assumptions.get(key, claim["assumptions"])
-        for cell in swept.cells if is_whole else ():
-            cell["guarantees"] = [c for c in cell["guarantees"] if c["method"] == "rdp"]
-            cell["risk"] = {
-                c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
-                for c in cell["guarantees"]
-            }
+        for cell in swept.cells:
+            for claim in cell["guarantees"]:
+                key = claim["adversary"], claim["copies"]
+                claim["assumptions"] = assumptions.get(key, claim["assumptions"])
+            if is_whole:
+                of_grid = [c for c in cell["guarantees"] if c["method"] == "rdp"]
+                cell["guarantees"] = of_grid
+                cell["risk"] = {
+                    c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
+                    for c in of_grid
+                }
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"
         )
@@ -344,8 +357,7 @@ def _assumptions(
     """What the claims of train --goal rest on, by adversary and copies."""
     sampler = "discrete" if is_whole else base.noise_sampler
     base = dataclasses.replace(base, secret_noise=True, noise_sampler=sampler)
-    config = dataclasses.replace(base, **goal.route_settings(base, data))
-    config = resolve(config, data)
+    config = resolve(dataclasses.replace(base, **goal.route_settings(base, data)), data)
     program = federation.build([config], data, noise_key=bytes(8))  # draws nothing
     return {
         (claim.adversary, claim.copies): claim.assumptions
@@ -381,7 +393,8 @@ def _joined(
             "best": [areas[0], areas[-1]],
         }
         return ends | {
-            "worth": _worth(ends, counts),
+            **_worth(ends, counts),
+            "tried": tried,
             "seeds": len(both[0]),
             "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
@@ -391,7 +404,6 @@ def _joined(
                 _auc_interval(min(tried[0]), counts)[0],
                 _auc_interval(max(tried[1]), counts)[1],
             ],
-            "auc_spread": max(map(np.ptp, tried)),
             "interval": words,
         }
 
@@ -400,7 +412,7 @@ def _joined(
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
     reference = between(weak["reference"], strong["reference"])
-    reference["name"] = "logistic regression without privacy"
+    reference |= {"name": "logistic regression without privacy"}
     return weak | {"points": points, "reference": reference}
 
 

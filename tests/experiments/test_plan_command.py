@@ -15,12 +15,13 @@ from commands import assert_sentence, command, succeeds
 
 from experiments import goal, messages, plan
 from fedsvp_jax import federation
+from fedsvp_jax.accounting import views
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables import cells, table
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, to_toml
 from fedsvp_jax.deploy import make_policy
-from fedsvp_jax.report import guarantees
+from fedsvp_jax.report import guarantees, headline
 
 SCHEMA = Schema(
     {
@@ -146,12 +147,18 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     printed = " ".join(done.stdout.split())  # whose lines end at 98 characters
     assert "1 client of 48 training rows, 48 in all; 12 rows for" in printed
     first, details = done.stdout.split("In brackets: guesses about one row")
+    assert first.startswith("Smallest ε of those tried from which on the private")
+    assert "\n  AUC 0.9: one holder of all rows 9\n\n" in first
+    assert "secure summation" not in printed  # of one holder there is no sum
+    assert (
+        "At ε = 9, noise, clipping and 60 steps cost this much AUC, beside" in printed
+    )
     assert "ε = 9 (" in first and "AUC if the best is 0.9" in " ".join(details.split())
     assert first.split("─")[-1].split() == ["one", "holder", "of", "all", "rows", "yes"]
-    assert "Every ε is at δ = 1e-05; what may change: one row used or left out" in (
+    assert "Every ε is proved at δ = 1e-05; what may change: one row used or left" in (
         printed
     )
-    assert {"holder", "9", "proved", "inf", "privacy"} <= {*details.split()}
+    assert {"holder", "9", "inf", "privacy"} <= {*details.split()}
     document = json.loads((out / "epsilon.json").read_text())
     # It was .644 of synthetic rows, beside .66 of the schema and .635 of the run.
     assert document["guessing"] == 0.5 and document["test_rows"] is None
@@ -343,13 +350,13 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         assert re.search(rf"{kind} +{re.escape(cell)}\n", first), first
     assert "ε = 3 (50 of 100)" in first
     told = " ".join(told.split())
-    assert "Every ε is at δ = 1e-05; what may change: replace one record of a" in told
+    assert "Every ε is proved at δ = 1e-05; what may change: replace one record" in told
     assert "Each counts the bounds that --bounds_epsilon bought: ε = 2." in told
     # Cells of the table, whose words are broken into lines. Hanley and McNeil's by root
     # finding: .7391 to .8492, on a grid.
-    for cells in ("0.483 to 0.617", "0.740 to 0.849", "inf", "100", "hides nothing"):
+    for cells in ("0.483 to 0.617", "0.740 to 0.849", "inf"):
         assert cells in told
-    assert document["points"][0]["accuracy"]["auc_spread"] == 0
+    assert document["points"][0]["accuracy"]["tried"] == [[0.55, 0.55]] * 2
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"
 
@@ -474,7 +481,71 @@ def test_the_best_auc_that_columns_need_is_named(between: Any, word: str) -> Non
     if between == (0.5, 0.6):  # linear from .6 to .9
         assert 0.6 + 0.3 * (least - 0.5) / 0.1 == pytest.approx(0.805, abs=0.005)
     accuracy = {"auc_between": between, "best": (0.6, 0.9), "excess": (-0.1, -0.2)}
-    assert plan._worth(accuracy, np.array([190, 109])) == word
+    of_columns = plan._worth(accuracy, np.array([190, 109]))
+    needed = {"g": 0.6, "1": 0.81}.get(word[-1] if "not" not in word else "")
+    assert of_columns == {"worth": word, "needed": needed}
     accuracy["excess"] = (0.05, -0.05)  # below 0 from .75
+    worse = plan._worth(accuracy, np.array([190, 109]))["worth"]
+    assert ("AUC 0.76" in worse) == (between == (0.6, 0.9))
+    accuracy |= {"auc_between": (0.9, 0.5), "excess": (-0.1, -0.1)}  # by chance
     worse = plan._worth(accuracy, np.array([190, 109]))
-    assert ("AUC 0.75" in worse) == (between == (0.6, 0.9))
+    assert worse == {"worth": "not shown to be better than guessing", "needed": None}
+
+
+def plan_of(kinds: Any, reference: float | None = 0.6, best: Any = (0.6, 0.9)) -> Any:
+    """A plan's document, of (ε, needed AUC, ε of the broken sum or None) by kind."""
+    points = []
+    for kind, of_kind in kinds.items():
+        for epsilon, needed, broken in of_kind:
+            claim = {"adversary": "server", "assumptions": views.BYPASSED}
+            claim |= {"epsilon": broken, "right": 100 if (broken or 0) > 9 else 88}
+            accuracy = {"needed": needed, "tried": [[0.55, 0.57], [0.8, 0.9]]}
+            point = {"mechanism": kind, "epsilon": epsilon, "accuracy": accuracy}
+            point |= {"guarantees": [claim] if broken else [], "rounds": 60}
+            points.append(point)
+    of_reference = {"needed": reference, "best": best, "tried": [[0.6], [0.8]]}
+    return {"points": points, "reference": of_reference | {"name": "regression"}}
+
+
+def test_the_smallest_useful_epsilon_is_named_by_kind_of_trust() -> None:
+    """Hospitals said: it prints tables, and not the ε that they can afford."""
+    kinds = {
+        "sums": [(8.0, 0.6, None), (1.0, 0.76, None), (3.0, 0.65, None)],
+        "by chance": [(1.0, 0.6, None), (3.0, None, None), (8.0, 0.7, None)],
+        "useless": [(1.0, None, None), (8.0, None, None)],
+        "always": [(0.5, 0.6, None), (8.0, 0.6, None)],
+    }
+    text = headline.filled("afford", plan_of(kinds))
+    assert "AUC 0.65: always 0.5, by chance none, sums 3, useless none AUC" in text
+    assert text.endswith("AUC 0.75: always 0.5, by chance 8, sums 3, useless none")
+    bare = headline.filled(
+        "afford", plan_of({"one": [(1.0, None, 0)]}, None, (0.7, 0.7))
+    )
+    assert bare.count("AUC 0.") == 1  # --auc names one
+    assert bare.endswith(
+        "0.7: one none (nor is one without privacy, on these test rows)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("broken", "end"),
+    [
+        ((7.36, 25.6), "Then 1 is the largest of those tried that still promises some"),
+        ((12.0, 25.6), "None of those tried promises protection then."),
+        ((2.0, 7.0), "Then 3 is the largest of those tried that still promises some"),
+    ],
+)
+def test_a_plan_says_which_epsilon_outlasts_a_broken_sum(broken: Any, end: str) -> None:
+    kinds = {"sums": [(3.0, 0.6, broken[1]), (1.0, 0.6, broken[0])]}
+    text = headline.filled("broken", plan_of(kinds | {"server": [(1.0, 0.6, None)]}))
+    first = f"ε is {broken[0]:g} in the place of 1, {broken[1]:g} in the place of 3. "
+    assert first + end in text
+    assert headline.filled("broken", plan_of({"server": [(1.0, 0.6, None)]})) == ""
+
+
+def test_a_plan_says_what_the_route_costs_at_the_largest_epsilon() -> None:
+    """Means of .56 and .85 beside .6 and .8: of weak columns .04, of strong none."""
+    kinds = {"sums": [(1.0, 0.6, None), (8.0, 0.6, None)]}
+    text = headline.filled("lost", plan_of(kinds))
+    assert text.startswith("At ε = 8, noise, clipping and 60 steps cost this much AUC,")
+    assert "rows: sums 0.040. On your rows" in text

@@ -73,7 +73,12 @@ def test_the_card_of_a_bound_of_no_use_begins_with_that() -> None:
 def test_the_page_of_a_plan_lets_choose_the_trust(sweep_dir: Path) -> None:
     """Its menu and its table called kinds of trust mechanisms."""
     content = epsilon_page.document(read.read_sweep(sweep_dir)) | {"choice": "trust"}
+    content["reference"] |= {"best": [0.6, 0.9], "needed": 0.6, "tried": [[0.6], [0.8]]}
+    for point in content["points"]:
+        point["accuracy"] |= {"needed": 0.62, "tried": [[0.58], [0.8]]}
     page, _ = epsilon_page.write_epsilon_page(sweep_dir, content)
+    assert "reaches<br>  AUC 0.65: " in page.read_text()
+    assert "steps cost this much AUC, beside" in page.read_text()
     assert ">trust\n<select" in page.read_text()
     assert '<th scope="col">trust</th>' in page.read_text()
 
