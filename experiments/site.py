@@ -151,7 +151,6 @@ def _begin(folder: list[str], values: Any) -> None:
 
     from . import budgets
 
-    rows = None
     if folder:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
         rows = tables.table_rows(policy)
@@ -162,6 +161,7 @@ def _begin(folder: list[str], values: Any) -> None:
             values.log, policy, witness=values.witness, rows=rows
         )
         site, start = client.site, client.begin
+        print(messages.filled("rows.txt", rows=rows, log=values.log))
     else:
         # The site's own data, of which the defaults are, are read by its training.
         command.default_settings(values, {"dataset": "npz"})
@@ -175,9 +175,7 @@ def _begin(folder: list[str], values: Any) -> None:
         site = Site(values.log, policy, witness=values.witness, data=data)
         start = functools.partial(site.begin, values.num_examples)
     all_of = budgets.begin(site, start, values.records, again=values.again)
-    print(
-        messages.filled("site.txt", policy=policy, site=site, budgets=all_of, rows=rows)
-    )
+    print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
     command.print_files([site.path, f"{site.path}.key"])
 
 

@@ -114,7 +114,9 @@ def table_client(
       Refused, OSError, ValueError: log or table cannot be read, or do not fit.
     """
     policy = policy or Site(log, witness=witness).policy
-    data = own_data(policy.training, rows or table_rows(policy))
+    with warnings.catch_warnings():  # `join`, which hands the rows on, asks
+        warnings.filterwarnings("ignore", ".* in another order")
+        data = own_data(policy.training, rows or table_rows(policy))
     return Client(policy, data, log, witness=witness, randomness=randomness)
 
 
@@ -124,11 +126,9 @@ def table_rows(policy: Policy) -> Dataset:
     Raises:
       OSError, ValueError: the table cannot be read, or does not fit the schema.
     """
-    with warnings.catch_warnings():  # one site's classes have shares of their own
-        warnings.filterwarnings("ignore", ".* in another order")
-        return loading.load_dataset(
-            dataclasses.replace(policy.training, drop_columns=UNDECLARED)
-        )
+    return loading.load_dataset(
+        dataclasses.replace(policy.training, drop_columns=UNDECLARED)
+    )
 
 
 def server_client(folder: pathlib.Path) -> Client:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
@@ -308,12 +307,12 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
     status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
-    spent, claim = labels.significant(ledger.spent), meaning(promise, status)
+    spent = labels.significant(ledger.spent)
     counts = [f"ε = {labels.significant(row.epsilon)}" for row in ledger.counts]
     verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
         verdict = "not in order"
-        spent = claim = "not known, since the log is not in order"
+        spent = status = "not known, since the log is not in order"
         counts = []
     return [
         ("site", ledger.first["name"]),
@@ -321,7 +320,7 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
         ("ε spent, added up anew", spent),
         ("ε promised", "none" if limit is None else f"{limit:g}"),
         ("δ", f"{promise['target_delta']:g}"),
-        ("every ε is", claim),
+        ("every ε is", status),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
         *(("test rows", f"{text} by one count of scores") for text in counts),
