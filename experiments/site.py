@@ -93,8 +93,9 @@ def _test(words: list[str], values: Any) -> None:
             "its schema or its version of fedsvp_jax are others"
         )
     rows = tables.table_rows(client.policy)
-    chances = trained.probabilities(rows.test_inputs)
-    of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
+    of_rows = scores.of_table(
+        trained.probabilities(rows.test_inputs), rows.test_labels, rows.class_names
+    )
     print(headline.filled("quality", {"test_scores": of_rows}))
     print("These rows stay with you, and so do these scores: no ε covers them.")
 

@@ -71,8 +71,10 @@ def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Pol
     folder.mkdir(parents=True)
     (folder / _SCHEMA).write_text(to_toml(schema), encoding="utf-8")
     write_json(folder / _SETTINGS, policy.asked)
-    app = _APP.format(json.dumps(os.path.abspath(folder)), policy.last_round)
-    (folder / "pyproject.toml").write_text(app, encoding="utf-8")
+    (folder / "pyproject.toml").write_text(
+        _APP.format(json.dumps(os.path.abspath(folder)), policy.last_round),
+        encoding="utf-8",
+    )
     return read_policy(folder)
 
 

@@ -156,19 +156,15 @@ def _rows(entries: Sequence[Entry], *, of_tests: bool = False) -> list[Row]:
             raise TypeError(f"{number!r} is no round")
         row = Row(number, entry.time, "", z, 0.0, None)
         if entry.kind == "upload":
-            before = rows[-1] if rows else None
             charged = ""
-            if before and before.round == number and not before.sent:
+            if rows and rows[-1].round == number and not rows[-1].sent:
                 charged = rows.pop().charged
             spent = body["epsilon_spent"]["rdp"]
             recorded = None if spent is None else _number(spent)
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
         rows.append(row)
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
-    return [
-        row._replace(epsilon=epsilon)
-        for row, epsilon in zip(rows, epsilons, strict=True)
-    ]
+    return [row._replace(epsilon=next(epsilons)) for row in rows]
 
 
 def _number(value: Any) -> float:
@@ -294,11 +290,10 @@ def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
         notes.append("the log names no records (--records of `fedsvp site init`)")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
         notes.append(_SEEDED)
-    times = [entry.time for entry in entries]
-    pairs = enumerate(itertools.pairwise(times), 2)
-    back = [number for number, (before, after) in pairs if after < before]
-    if back:
-        notes.append(f"the site's clock went back before entry {back[0]}")
+    for before, after in itertools.pairwise(entries):
+        if after.time < before.time:
+            notes.append(f"the site's clock went back before entry {after.number}")
+            break
     return notes
 
 
@@ -306,14 +301,12 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     """The facts that an auditor asks for first: (name, value)."""
     promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
-    status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
+    status = "nominal" if _SEEDED in ledger.notes else promise["status"]
     spent = labels.significant(ledger.spent)
-    counts = [f"ε = {labels.significant(row.epsilon)}" for row in ledger.counts]
     verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
         verdict = "not in order"
         spent = status = "not known, since the log is not in order"
-        counts = []
     return [
         ("site", ledger.first["name"]),
         ("verdict", verdict),
@@ -323,7 +316,14 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
         ("every ε is", status),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
-        *(("test rows", f"{text} by one count of scores") for text in counts),
+        *(
+            (
+                "test rows",
+                f"ε = {labels.significant(row.epsilon)} by one count of scores",
+            )
+            for row in ledger.counts
+            if not ledger.problems
+        ),
     ]
 
 

@@ -214,14 +214,13 @@ class Schema(Settings):
     @property
     def features(self) -> dict[str, SchemaColumn]:
         """The columns that are not left out."""
-        columns = self.columns.items()
-        return {name: column for name, column in columns if column.type != "drop"}
+        return {n: c for n, c in self.columns.items() if c.type != "drop"}
 
     @property
     def dropped(self) -> Names:
         """The columns that are left out and have no mark: one line of a file."""
-        columns = self.columns.items()
-        return tuple(n for n, column in columns if column == SchemaColumn("drop"))
+        drop = SchemaColumn("drop")
+        return tuple(n for n, column in self.columns.items() if column == drop)
 
     @property
     def notation(self) -> literals.Notation:
