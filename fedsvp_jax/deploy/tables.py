@@ -116,21 +116,28 @@ def table_client(
       Refused, OSError, ValueError: log or table cannot be read, or do not fit.
     """
     policy = policy or Site(log, witness=witness).policy
-    with warnings.catch_warnings():  # `join`, which hands the rows on, asks
-        warnings.filterwarnings("ignore", ".* in another order")
-        data = own_data(policy.training, rows or table_rows(policy))
+    data = own_data(policy.training, rows or table_rows(policy))
     return Client(policy, data, log, witness=witness, randomness=randomness)
 
 
-def table_rows(policy: Policy) -> Dataset:
+def table_rows(policy: Policy, warns_of_order: bool = False) -> Dataset:
     """The table that a hospital's policy names; columns beyond the schema are ignored.
+
+    Args:
+      policy: of `read_policy`, or of a log.
+      warns_of_order: whether classes that fit the schema's shares in another order are
+        asked of: once in a log's life, since a site may have shares of its own.
 
     Raises:
       OSError, ValueError: the table cannot be read, or does not fit the schema.
     """
-    return loading.load_dataset(
-        dataclasses.replace(policy.training, drop_columns=UNDECLARED)
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "always" if warns_of_order else "ignore", ".* in another order"
+        )
+        return loading.load_dataset(
+            dataclasses.replace(policy.training, drop_columns=UNDECLARED)
+        )
 
 
 def server_client(folder: pathlib.Path) -> Client:

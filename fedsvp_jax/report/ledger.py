@@ -98,8 +98,8 @@ def audit(
         rows, counts = _rows(entries), _rows(entries, of_tests=True)
         newest, unread = _seen(witness, first)
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
-        problems += _sum_problems(first["promise"], rows)
-        problems += _sum_problems(first["promise"], counts)
+        for charged in (rows, counts):
+            problems += _sum_problems(first["promise"], charged)
         notes = _notes(entries, newest)
         ledger = Ledger(
             path.name,
@@ -189,8 +189,11 @@ def _epsilons(multipliers: Sequence[float], promise: Record) -> Iterator[float]:
     if not 0 < delta < 1:
         raise ValueError(f"target_delta is {delta}")
     if released := _number(promise["release_epsilon"]):
-        noise = 2.0 / (1.0 + math.exp(released))
-        responses = [dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)]
+        responses = [
+            dp_accounting.dp_event.RandomizedResponseDpEvent(
+                2.0 / (1.0 + math.exp(released)), 2
+            )
+        ]
     noised = True
     for multiplier in multipliers:
         noised = noised and multiplier > 0
@@ -229,8 +232,9 @@ def _chain_problems(
         problems.append(f"{file} is signed by another key than {site_key}")
     for before, entry in itertools.pairwise(entries):
         seen = Seen(first["site"], before.number, before.hash, first["witness"])
-        message = seen.message(first["name"])
-        if not verifies(first["witness"], entry.body["witnessed"], message):
+        if not verifies(
+            first["witness"], entry.body["witnessed"], seen.message(first["name"])
+        ):
             problems.append(
                 f"entry {before.number} of {file} was not seen by the witness"
             )
