@@ -46,8 +46,9 @@ def main(arguments: list[str]) -> None:
         end="",
     )
     if values.page is not None:
-        page = ledger.write_page(site_ledger, pathlib.Path(values.page), all_of)
-        command.print_files([page])
+        command.print_files(
+            [ledger.write_page(site_ledger, pathlib.Path(values.page), all_of)]
+        )
     if site_ledger.problems:
         sys.exit(1)
 

@@ -93,8 +93,9 @@ def _test(words: list[str], values: Any) -> None:
             "its schema or its version of fedsvp_jax are others"
         )
     rows = tables.table_rows(client.policy)
-    chances = trained.probabilities(rows.test_inputs)
-    of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
+    of_rows = scores.of_table(
+        trained.probabilities(rows.test_inputs), rows.test_labels, rows.class_names
+    )
     print(headline.filled("quality", {"test_scores": of_rows}))
     print("These rows stay with you, and so do these scores: no ε covers them.")
 
@@ -151,10 +152,9 @@ def _begin(folder: list[str], values: Any) -> None:
 
     from . import budgets
 
-    rows = None
     if folder:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
-        rows = tables.table_rows(policy)
+        rows = tables.table_rows(policy, warns_of_order=True)
         misfits = messages.filled("misfits.txt", rows=rows)
         if misfits and not values.accept_units:
             raise ValueError(misfits)
@@ -162,6 +162,7 @@ def _begin(folder: list[str], values: Any) -> None:
             values.log, policy, witness=values.witness, rows=rows
         )
         site, start = client.site, client.begin
+        print(messages.filled("rows.txt", rows=rows, log=values.log))
     else:
         # The site's own data, of which the defaults are, are read by its training.
         command.default_settings(values, {"dataset": "npz"})
@@ -175,9 +176,7 @@ def _begin(folder: list[str], values: Any) -> None:
         site = Site(values.log, policy, witness=values.witness, data=data)
         start = functools.partial(site.begin, values.num_examples)
     all_of = budgets.begin(site, start, values.records, again=values.again)
-    print(
-        messages.filled("site.txt", policy=policy, site=site, budgets=all_of, rows=rows)
-    )
+    print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
     command.print_files([site.path, f"{site.path}.key"])
 
 

@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 
 import pytest
@@ -186,14 +187,46 @@ def test_a_run_needs_no_attack_no_report_and_no_extra(tmp_path: pathlib.Path) ->
     assert shown.endswith("False\n")
 
 
-def installed(place: pathlib.Path, extra: str = "") -> pathlib.Path:
-    """The python of a new environment with a wheel of what git holds, pinned."""
-    source, wheels = place / "source", place / "wheels"
+def copied(source: pathlib.Path) -> pathlib.Path:
+    """What git holds."""
     names = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, names):
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
+    return source
+
+
+def test_every_link_of_an_installed_page_leads_to_a_file(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A hospital has the wheel alone: pictures of studies and rows of results were
+    linked, and the wheel has none of them.
+    """
+    build = "import sys; from setuptools import build_meta as built; "
+    build += "built.build_wheel(sys.argv[1])"
+    run(sys.executable, "-c", build, tmp_path, cwd=copied(tmp_path / "source"))
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "wheel")
+    pages = [*(tmp_path / "wheel").rglob("*.md")]
+    targets = [
+        page.parent / target
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        if "://" not in target
+    ]
+    assert len(pages) > 40 and len(targets) > 200
+    assert [place for place in targets if not place.exists()] == []
+    deploy = (tmp_path / "wheel/fedsvp_jax/docs/deploy.md").read_text()
+    assert "](../experiments/studies/hospitals/README.md#twelve-nodes)" in deploy
+    attacks = tmp_path / "wheel/fedsvp_jax/experiments/studies/attacks/README.md"
+    assert "(picture: scores)" in attacks.read_text()
+
+
+def installed(place: pathlib.Path, extra: str = "") -> pathlib.Path:
+    """The python of a new environment with a wheel of what git holds, pinned."""
+    source, wheels = copied(place / "source"), place / "wheels"
     run(sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "-w", wheels, source,
         cwd=place)  # fmt: skip
     (wheel,) = wheels.glob("*.whl")

@@ -68,9 +68,12 @@ def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
     policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
         state = charge(log.state, received, policy=policy, round_num=round_num)
-        kind = "scores" if round_num > policy.config.num_rounds else "charge"
         facts = {"round": round_num, "randomness": _secrecy(site.randomness)}
-        log.write(kind, state, facts | policy.costliest(round_num))
+        log.write(
+            "scores" if round_num > policy.config.num_rounds else "charge",
+            state,
+            facts | policy.costliest(round_num),
+        )
 
 
 def end_round(
@@ -106,8 +109,13 @@ def end_round(
     if policy.is_query or policy.config.uploads_gradient:
         base = [*map(np.zeros_like, base)]
     with site.opened() as log:
-        clipped = policy.config.uploads_gradient
-        trained = result_of("the training", train, base, round_num, clipped=clipped)
+        trained = result_of(
+            "the training",
+            train,
+            base,
+            round_num,
+            clipped=policy.config.uploads_gradient,
+        )
         upload, state, record = finish(
             log.state,
             base,
@@ -118,8 +126,10 @@ def end_round(
         )
         log.write("upload", state, record)
         if not policy.summed:  # whose upload is whole numbers
-            pairs = zip(upload, received, strict=True)
-            upload = [leaf.astype(like.dtype) for leaf, like in pairs]
+            upload = [
+                leaf.astype(like.dtype)
+                for leaf, like in zip(upload, received, strict=True)
+            ]
         return upload, record
 
 
@@ -165,14 +175,14 @@ def answer(
         if round_num <= site.policy.config.num_rounds:
             return end_round(site, received, train, round_num=round_num)
         release, randomness = site.policy.score_release, site.randomness
-        zeros = [release.zeros]
-        trained = result_of("the count", train, zeros, round_num, clipped=True)
+        trained = result_of(
+            "the count", train, [release.zeros], round_num, clipped=True
+        )
         key = randomness.training_key(round_num)
         key = stream_key(key, Stream.SCORES, randomness.client_id)
         words = randomness.words or seeded_words(*jax.random.key_data(key).tolist())
-        spent = {"rdp": site.policy.promise.total_epsilon}
         noised = whole_numbers(trained.arrays, release.grid, release.share_std, words)
-        return noised[0], {"epsilon_spent": spent}
+        return noised[0], {"epsilon_spent": {"rdp": site.policy.promise.total_epsilon}}
 
 
 @contextlib.contextmanager
@@ -293,10 +303,9 @@ def finish(
     if policy.mechanism.needs_contribution:
         ratio = released(trained.contribution, policy.config, randomness, round_num)
     with np.errstate(over="ignore", invalid="ignore"):
-        pairs = zip(trained.arrays, base, strict=True)
-        update = [new - old for new, old in pairs]
-    finite = all(np.all(np.isfinite(leaf)) for leaf in update)
-    if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
+        update = [new - old for new, old in zip(trained.arrays, base, strict=True)]
+    in_ball = policy.config.clip.in_ball  # such a clip does so itself
+    if not in_ball and not all(np.isfinite(leaf).all() for leaf in update):
         update = [*map(np.zeros_like, update)]
     memory, words, grid = state.memory, randomness.words, Record()
     silent = policy.is_query and (
@@ -334,8 +343,10 @@ def finish(
     else:
         if words is not None and not silent:
             update, grid = add_secret_noise(update, base, info, policy.config, words)
-        moved = zip(base, update, strict=True)
-        upload = [(old + new).astype(np.float32) for old, new in moved]
+        upload = [
+            (old + new).astype(np.float32)
+            for old, new in zip(base, update, strict=True)
+        ]
     cost = {name: getattr(info, name) for name in COST}
     state = dataclasses.replace(
         state,

@@ -370,8 +370,7 @@ class Site:
                 f"{problem}: nothing is uploaded before an intact copy of the newest "
                 "log is back; a new one would forget what was spent"
             )
-        size = sum(len(line) + 1 for line in lines[:number])
-        return entries[0], entries[-1], size
+        return entries[0], entries[-1], sum(len(line) + 1 for line in lines[:number])
 
     def _descriptor(self, flags: int) -> int:
         """A descriptor of the log.
@@ -428,8 +427,9 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
 
 def _stamp(number: int) -> tuple[int, ...]:
     """What a file's system says of its content: another after every write."""
-    names = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-    return operator.attrgetter(*names)(os.fstat(number))
+    return operator.attrgetter(
+        "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+    )(os.fstat(number))
 
 
 def _thread() -> tuple[int, int]:
@@ -485,10 +485,10 @@ def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
     A setting that one version of the package lacks counts as off.
     """
-    names = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
     changed = [
         f"{name} is {new.get(name)} and was {old.get(name)}"
-        for name in sorted(names)
+        # By `solve` the noise was found, which is compared.
+        for name in sorted({*old, *new} - {"solve"})
         if (new.get(name) or None) != (old.get(name) or None)
     ]
     if changed:

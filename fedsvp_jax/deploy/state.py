@@ -52,10 +52,12 @@ class ClientState:
         account = policy.account.from_arrays(self.sums)
         if not self.seeded:
             return account
-        participation = account.participation._replace(
-            nominal="nominal: the noise was seeded"
+        return dataclasses.replace(
+            account,
+            participation=account.participation._replace(
+                nominal="nominal: the noise was seeded"
+            ),
         )
-        return dataclasses.replace(account, participation=participation)
 
     def with_upload(self, policy: Policy, cost: Mapping[str, Any]) -> "ClientState":
         """The state whose account has one more upload, of `noise_multiplier`, ε and δ.
@@ -103,13 +105,15 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
             f"got {num_examples}: leave rows out, or agree anew on numbers that allow "
             "so many (--min_num_examples, --max_num_examples)"
         )
-    memory = policy.mechanism.init(1).of(0).clients
     return ClientState(
         num_examples=int(num_examples),
         last_round=0,
         spent=0,
         seeded=False,
-        memory={name: float(value) for name, value in memory.items()},
+        memory={
+            name: float(value)
+            for name, value in policy.mechanism.init(1).of(0).clients.items()
+        },
         sums=_as_lists(policy.account),
     )
 

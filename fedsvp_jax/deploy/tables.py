@@ -71,8 +71,10 @@ def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Pol
     folder.mkdir(parents=True)
     (folder / _SCHEMA).write_text(to_toml(schema), encoding="utf-8")
     write_json(folder / _SETTINGS, policy.asked)
-    app = _APP.format(json.dumps(os.path.abspath(folder)), policy.last_round)
-    (folder / "pyproject.toml").write_text(app, encoding="utf-8")
+    (folder / "pyproject.toml").write_text(
+        _APP.format(json.dumps(os.path.abspath(folder)), policy.last_round),
+        encoding="utf-8",
+    )
     return read_policy(folder)
 
 
@@ -118,14 +120,21 @@ def table_client(
     return Client(policy, data, log, witness=witness, randomness=randomness)
 
 
-def table_rows(policy: Policy) -> Dataset:
+def table_rows(policy: Policy, warns_of_order: bool = False) -> Dataset:
     """The table that a hospital's policy names; columns beyond the schema are ignored.
+
+    Args:
+      policy: of `read_policy`, or of a log.
+      warns_of_order: whether classes that fit the schema's shares in another order are
+        asked of: once in a log's life, since a site may have shares of its own.
 
     Raises:
       OSError, ValueError: the table cannot be read, or does not fit the schema.
     """
-    with warnings.catch_warnings():  # one site's classes have shares of their own
-        warnings.filterwarnings("ignore", ".* in another order")
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "always" if warns_of_order else "ignore", ".* in another order"
+        )
         return loading.load_dataset(
             dataclasses.replace(policy.training, drop_columns=UNDECLARED)
         )

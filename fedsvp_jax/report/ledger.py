@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
@@ -99,8 +98,8 @@ def audit(
         rows, counts = _rows(entries), _rows(entries, of_tests=True)
         newest, unread = _seen(witness, first)
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
-        problems += _sum_problems(first["promise"], rows)
-        problems += _sum_problems(first["promise"], counts)
+        for charged in (rows, counts):
+            problems += _sum_problems(first["promise"], charged)
         notes = _notes(entries, newest)
         ledger = Ledger(
             path.name,
@@ -157,19 +156,15 @@ def _rows(entries: Sequence[Entry], *, of_tests: bool = False) -> list[Row]:
             raise TypeError(f"{number!r} is no round")
         row = Row(number, entry.time, "", z, 0.0, None)
         if entry.kind == "upload":
-            before = rows[-1] if rows else None
             charged = ""
-            if before and before.round == number and not before.sent:
+            if rows and rows[-1].round == number and not rows[-1].sent:
                 charged = rows.pop().charged
             spent = body["epsilon_spent"]["rdp"]
             recorded = None if spent is None else _number(spent)
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
         rows.append(row)
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
-    return [
-        row._replace(epsilon=epsilon)
-        for row, epsilon in zip(rows, epsilons, strict=True)
-    ]
+    return [row._replace(epsilon=next(epsilons)) for row in rows]
 
 
 def _number(value: Any) -> float:
@@ -194,8 +189,11 @@ def _epsilons(multipliers: Sequence[float], promise: Record) -> Iterator[float]:
     if not 0 < delta < 1:
         raise ValueError(f"target_delta is {delta}")
     if released := _number(promise["release_epsilon"]):
-        noise = 2.0 / (1.0 + math.exp(released))
-        responses = [dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)]
+        responses = [
+            dp_accounting.dp_event.RandomizedResponseDpEvent(
+                2.0 / (1.0 + math.exp(released)), 2
+            )
+        ]
     noised = True
     for multiplier in multipliers:
         noised = noised and multiplier > 0
@@ -234,8 +232,9 @@ def _chain_problems(
         problems.append(f"{file} is signed by another key than {site_key}")
     for before, entry in itertools.pairwise(entries):
         seen = Seen(first["site"], before.number, before.hash, first["witness"])
-        message = seen.message(first["name"])
-        if not verifies(first["witness"], entry.body["witnessed"], message):
+        if not verifies(
+            first["witness"], entry.body["witnessed"], seen.message(first["name"])
+        ):
             problems.append(
                 f"entry {before.number} of {file} was not seen by the witness"
             )
@@ -295,11 +294,10 @@ def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
         notes.append("the log names no records (--records of `fedsvp site init`)")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
         notes.append(_SEEDED)
-    times = [entry.time for entry in entries]
-    pairs = enumerate(itertools.pairwise(times), 2)
-    back = [number for number, (before, after) in pairs if after < before]
-    if back:
-        notes.append(f"the site's clock went back before entry {back[0]}")
+    for before, after in itertools.pairwise(entries):
+        if after.time < before.time:
+            notes.append(f"the site's clock went back before entry {after.number}")
+            break
     return notes
 
 
@@ -307,24 +305,29 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     """The facts that an auditor asks for first: (name, value)."""
     promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
-    status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
-    spent, claim = labels.significant(ledger.spent), meaning(promise, status)
-    counts = [f"ε = {labels.significant(row.epsilon)}" for row in ledger.counts]
+    status = "nominal" if _SEEDED in ledger.notes else promise["status"]
+    spent = labels.significant(ledger.spent)
     verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
         verdict = "not in order"
-        spent = claim = "not known, since the log is not in order"
-        counts = []
+        spent = status = "not known, since the log is not in order"
     return [
         ("site", ledger.first["name"]),
         ("verdict", verdict),
         ("ε spent, added up anew", spent),
         ("ε promised", "none" if limit is None else f"{limit:g}"),
         ("δ", f"{promise['target_delta']:g}"),
-        ("every ε is", claim),
+        ("every ε is", status),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
-        *(("test rows", f"{text} by one count of scores") for text in counts),
+        *(
+            (
+                "test rows",
+                f"ε = {labels.significant(row.epsilon)} by one count of scores",
+            )
+            for row in ledger.counts
+            if not ledger.problems
+        ),
     ]
 
 

@@ -84,9 +84,14 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
         np.testing.assert_array_equal(mine, theirs)
     rows = len(rows_of(dealt / "hospital-1.csv"))
     assert client.num_examples == rows - round(rows / 10)  # test_fraction
-    assert_sentence(join(dealt, 1, log), "it has begun already")
+    again = join(dealt, 1, log)  # after its questions of the rows
+    assert again.status == 2 and "it has begun already" in again.stderr, again
     ledger = command("experiments.ledger", str(log))
     assert ledger.status == 0 and "verdict: in order" in ledger.stdout, ledger
+    # The adversary was "honest-but-curious clients, 2 colluding" here alone.
+    (promise,) = re.findall("^Against the server, which .*$", shown.stdout, re.M)
+    assert f"\n{promise}\n" in ledger.stdout
+    assert "honest-but-curious" not in ledger.stdout
 
 
 @pytest.mark.hole
@@ -181,6 +186,38 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
     second = command(*words, f"--log={tmp_path / 'second'}", "--accept_units")
     assert_sentence(second, "has a budget already, and another log would add its own")
     assert not (tmp_path / "second").exists()
+
+
+@pytest.mark.hole
+def test_a_site_is_asked_whether_its_classes_are_swapped(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """One whose 0 and 1 were the other way round joined without a word."""
+    rows, log = rows_of(dealt / "hospital-0.csv"), tmp_path / "log"
+    swapped = [row | {"finding": "malignant"} for row in rows[1:]]
+    asked = "fit the rows far better in another order: are the classes of the rows swa"
+    lines = {}
+    for name, each in (("right", rows), ("log", swapped + rows[:1])):
+        own = written(tmp_path / f"{name}.csv", each)
+        words = ("join", str(dealt / "federation"), f"--records={own}")
+        words = ("experiments.site", *words, f"--log={tmp_path / name}", "--again")
+        ended = command(*words)
+        assert ended.status == 0 and (asked in ended.stderr) == (name == "log"), ended
+        lines[name], _, rest = ended.stdout.partition("site ")
+        lines[name] += rest.partition("site " + name)[0]
+    share = 100 * (1 - 1 / len(rows))
+    shares = f"{100 - share:.1f} % are “benign”, {share:.1f} % are “malignant”"
+    assert f"of your {len(rows)} rows {shares}: are these your" in lines["log"]
+    assert "100.0 % are “benign”, 0.0 % are “malignant”" in lines["right"]
+    assert "looked at the rows: keep them to yourself" in lines["log"]
+    # What scrolled away is asked again, and begins nothing.
+    entries = log.read_bytes()
+    ended = command(*words)
+    assert ended.status == 2 and asked in ended.stderr and shares in ended.stdout
+    assert log.read_bytes() == entries
+    tables.table_client(log)  # a node does not ask at each of its rounds
+    for shown in (log, log.with_name("log.key")):
+        assert "swapped" not in shown.read_text()
 
 
 def test_a_site_of_one_class_is_asked_at_its_join(
@@ -363,6 +400,19 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
     assert "adds its share" not in seen_to
     assert "z·Δ/√" in text and "z·Δ/√" not in front and "simulat" not in front
     assert "leave one record" not in front
+    _, head, copied = text.partition("impact assessment (GDPR, art. 35)</summary>")
+    assert head and "no legal advice" in copied
+    copied = " ".join(copied.partition("</details>")[0].split())
+    for sentence in (
+        "the sum of all sites' uploads of each round, and the model; the number of",
+        "(proved). Somebody who knows everything but one row guesses, at even odds",
+        "a secure summation, which shows the server sums of all sites alone",
+        "if the secure summation is broken and it sees each client's upload: ε = 4.443",
+    ):
+        assert sentence in copied, sentence
+    numbers = re.findall(r'<ol start="(\d+)">(.*?)</ol>', front, re.S)
+    conditions = int(numbers[-1][0]) - 1 + numbers[-1][1].count("<li>")
+    assert f"rests on {conditions} conditions" in copied
     site = Site(tmp_path / "north")
     client = tables.table_client(site.path)
     assert str(client.num_examples) in front and "hospital-2" not in text

@@ -287,7 +287,7 @@ def test_seeded_noise_and_a_clock_that_went_back_are_noted(
 ) -> None:
     site = answered(tmp_path, 1)
     before = dict(ledger.facts(ledger.audit(site.path)))["every ε is"]
-    assert before.startswith("proved; against: server; neighbours: add or remove")
+    assert before == "proved"
     clock = "fedsvp_jax.deploy.chain.time.strftime"
     monkeypatch.setattr(clock, lambda *_: "1999-01-01T00:00:00Z")
     update = Trained(trained(model()))
@@ -295,8 +295,7 @@ def test_seeded_noise_and_a_clock_that_went_back_are_noted(
     answer(site, model(), lambda: update, round_num=3)
     found = ledger.audit(site.path, witness_of(site))
     assert "noise was seeded: every ε is nominal" in found.notes
-    said = dict(ledger.facts(found))["every ε is"]
-    assert said.startswith("nominal; against: server; neighbours: add or remove")
+    assert dict(ledger.facts(found))["every ε is"] == "nominal"
     assert "the site's clock went back before entry 5" in found.notes
 
 

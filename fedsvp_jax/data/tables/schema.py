@@ -26,6 +26,9 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     draws = 20
     unit = "row"                 # that they hide, or a person
 
+    [drop]
+    columns = ["note", "ward"]   # left out, as columns of type = "drop" are
+
     [columns.creatinine]
     type = "number"              # x becomes 2 u - 1, u = (x - low) / (high - low)
     bounds = [0.4, 10]           # numbers beyond are clamped
@@ -211,8 +214,13 @@ class Schema(Settings):
     @property
     def features(self) -> dict[str, SchemaColumn]:
         """The columns that are not left out."""
-        columns = self.columns.items()
-        return {name: column for name, column in columns if column.type != "drop"}
+        return {n: c for n, c in self.columns.items() if c.type != "drop"}
+
+    @property
+    def dropped(self) -> Names:
+        """The columns that are left out and have no mark: one line of a file."""
+        drop = SchemaColumn("drop")
+        return tuple(n for n, column in self.columns.items() if column == drop)
 
     @property
     def notation(self) -> literals.Notation:
@@ -320,6 +328,10 @@ def from_toml(text: str, source: str) -> Schema:
                 raise ValueError("it must be a table")
             _refuse_others(table, keys)
             fields |= {keys[key]: _meaning(key, table[key]) for key in table}
+    dropped = fields.pop("dropped", ())
+    for name in columns.keys() & {*dropped}:
+        faults.append(f"drop: [columns.{name}] declares this column; name it once")
+    columns |= dict.fromkeys(dropped, SchemaColumn("drop"))
     count = len(fields.get("classes", ()))
     if "label" in fields and not faults and not 2 <= count <= MOST_CLASSES:
         faults.append(
@@ -363,7 +375,7 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
         return _number(value, key, kind)
     items = value if isinstance(value, list) else [value]
     of_texts = key == "from_data" and all(isinstance(item, str) for item in items)
-    if of_texts or key in ("classes", "missing", "values"):
+    if of_texts or key in ("classes", "columns", "missing", "values"):
         return _texts(value, key)
     if items is not value and key not in ("bounds", "shares"):
         return value
@@ -416,7 +428,8 @@ def to_toml(
         if getattr(schema, next(iter(keys.values())))
     ]
     for name, column in schema.columns.items():
-        tables.append((f"columns.{name}", table_header(name), written(column)))
+        if column != SchemaColumn("drop"):
+            tables.append((f"columns.{name}", table_header(name), written(column)))
     for note, title, entries in tables:
         if title:
             comment = [f"# TODO: {line}" for line in notes.get(note, "").splitlines()]

@@ -241,7 +241,7 @@ def from_table(
         if counts @ np.log(in_order / schema.shares) > 10:
             notices.append(
                 "the shares of the schema fit the rows far better in another order: "
-                "does each stand where its class stands in classes? This line looked "
+                "are the classes of the rows swapped, or the shares? This line looked "
                 "at the rows: keep it to yourself"
             )
     for notice in notices:

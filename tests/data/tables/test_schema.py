@@ -460,6 +460,14 @@ def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
     table["weight"] = ["70"] * 40
     data = from_table(table, schema=from_toml(CELLS, "s"))
     assert headline.filled("changed_rows", data) == ""
+    # Codes of a part of the rows, as of one of two systems: counted, and not asked of.
+    table["sex"] = ["male"] * 30 + ["1", "2"] * 5
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    said = headline.filled("changed_rows", data)
+    assert said.startswith(
+        "column sex: 10 of 40 cells are in none of its categories (female, male), and "
+        "taken as *, in row 31, 32, 33, 34, 35 …: has the file other codes than"
+    )
 
 
 @pytest.mark.hole
@@ -514,3 +522,22 @@ def test_words_in_the_place_of_numbers_are_answered_by_numbers() -> None:
         ValueError, match=r"write a number, .*\(0 for no and 1 for yes\)"
     ):
         from_table(table, schema=from_toml(CELLS, "s"))
+
+
+def test_columns_that_are_left_out_are_one_line() -> None:
+    """280 of 300 columns were 280 sections of two lines."""
+    drop = SchemaColumn("drop")
+    marked = dataclasses.replace(drop, from_data=True)
+    columns = {"wage": NUMBER, "note, free": drop, "2nd": drop, "id": marked}
+    schema = Schema(columns, "ill", ILL)
+    text = to_toml(schema)
+    assert '[drop]\ncolumns = ["note, free", "2nd"]\n' in text
+    assert text.count('type = "drop"') == 1  # whose mark is still to be confirmed
+    assert from_toml(text, "s") == schema
+    each = text.replace('", "2nd"', '"') + '[columns.2nd]\ntype = "drop"\n'
+    assert from_toml(each, "s") == schema
+    twice = text.replace('"2nd"', '"wage"')
+    with pytest.raises(ValueError, match=r"drop: \[columns.wage\] declares this colum"):
+        from_toml(twice, "s")
+    with pytest.raises(ValueError, match="drop: columns must be a list of texts"):
+        from_toml(text.replace('["note, free", "2nd"]', "3"), "s")
