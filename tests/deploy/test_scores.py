@@ -34,7 +34,7 @@ from fedsvp_jax.deploy import (
     tables,
 )
 from fedsvp_jax.deploy.chain import BEFORE, Key, new_entry
-from fedsvp_jax.deploy.scores import ScoreRelease
+from fedsvp_jax.run.published_scores import ScoreRelease
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     discrete_gaussian,
     seeded_words,
