@@ -10,8 +10,8 @@ is as much as all rounds together give.
     noised_scores  of one run
 """
 
-import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,14 +27,13 @@ from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.tables.scores import ERRORS, SHARES, auc_variance
 from fedsvp_jax.federation import Program
-from fedsvp_jax.mechanisms import discrete_gaussian as noise
-from fedsvp_jax.mechanisms.grid import Grid, grid_step, on_grid
+from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _BITS = 28  # of the grid: a step is below 2^-23 of all rows and the noise together
-# Steps². Discrete Gaussian noise with so much more variance hides no less than Gaussian
+# In steps: discrete Gaussian noise with so much more noise hides no less than Gaussian
 # noise, to e^-170 in its log probabilities (P19).
-_SMOOTHING = 9
+_SMOOTHING = 3
 SPLIT = "which rows are for the test follows none of their values but the given client"
 _ASSUMPTIONS = (
     "who counts the test rows sees them, and is trusted",
@@ -89,7 +88,7 @@ class ScoreRelease(NamedTuple):
     """The release of the test rows of one site or several.
 
     Attributes:
-      classes: C, of the schema.
+      classes: names of the C classes, or their numbers.
       multiplier: z of the noise of all sites but the colluders.
       share_std: of a site's noise on each count: zΔ, over √(K − h) where K sites share
         it and h collude.
@@ -98,7 +97,7 @@ class ScoreRelease(NamedTuple):
       relation: neighbours.
     """
 
-    classes: Sequence[str]
+    classes: Sequence[str] | range
     multiplier: float
     share_std: float
     grid: Grid
@@ -111,6 +110,11 @@ class ScoreRelease(NamedTuple):
         """
         number = len(self.classes)
         return np.zeros((number, 20 if number == 2 else number), np.float32)
+
+    @property
+    def step(self) -> float:
+        """γ of the grid."""
+        return float(grid_step(self.grid, jnp.float32(self.share_std)))
 
     def count_rows(self, chances: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """The counts of a site's rows, like `zeros`; they must not leave.
@@ -146,7 +150,7 @@ class ScoreRelease(NamedTuple):
           % interval]; guessing, the share of the class `most_frequent`; the counts,
           and noise_std of each.
         """
-        counts = total * float(grid_step(self.grid, jnp.float32(self.share_std)))
+        counts = total * self.step
         variance = sites * self.share_std**2
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
@@ -208,11 +212,10 @@ def noised_scores(
         program.mechanism.basis.relation, data.rows_per_person
     )
     # A test row moved the bounds too.
-    claim = float(promise["epsilon"]), float(promise["delta"])
+    claim = promise["epsilon"], promise["delta"]
     multiplier, risk = tradeoff.of_gaussian(*claim, data.bought)
-    std = multiplier * sensitivity
-    grid = Grid(_BITS, 1, len(labels), lambda _: sensitivity)
-    names = classes or [*map(str, range(chances.shape[1]))]
+    names, rows = classes or range(chances.shape[1]), len(labels)
+    grid, std = Grid(_BITS, 1, rows), multiplier * sensitivity
     release = ScoreRelease(names, multiplier, std, grid, relation)
     # Another model or other test rows are another release, with noise of its own.
     identity = [
@@ -222,28 +225,23 @@ def noised_scores(
         *claim,
         relation,
     ]
-    digest = hashlib.sha256(json.dumps(identity).encode()).digest()
     key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
-    words = noise.seeded_words(*jax.random.key_data(key).tolist(), *digest)
-    step, counts = (
-        grid_step(grid, jnp.float32(std)),
-        release.count_rows(chances, labels),
-    )
-    steps = on_grid(
-        counts, float(step), norm=len(labels), distance=sensitivity, words=words
-    )
-    variance = noise.step_variance(std, float(step)) + _SMOOTHING
-    steps += noise.discrete_gaussian(variance, steps.size, words).reshape(steps.shape)
-    reasons = str(promise["assumptions"]).split("; ")
-    nominal = [reason for reason in reasons if reason.startswith(_NOMINAL)]
+    seed = [*jax.random.key_data(key).tolist(), *json.dumps(identity).encode()]
+    counts, step = release.count_rows(chances, labels), release.step
+    std = math.hypot(std, _SMOOTHING * step)
+    noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
+    nominal = [
+        reason
+        for reason in promise["assumptions"].split("; ")
+        if reason.startswith(_NOMINAL)
+    ]
     person = _ONE_ROW if data.rows_per_person is None else _ONE_SIDE
     return {
         **promise,
-        **release.estimate_scores(steps, 1),
-        "rows": len(labels),
+        **release.estimate_scores(noised.reshape(counts.shape), 1),
+        "rows": rows,
         "adversary": "public",
         "method": "discrete Gaussian noise on counts",
         "assumptions": "; ".join((*_ASSUMPTIONS, person, *nominal)),
-        "copies": 1,
         "risk": risk,
     }
