@@ -14,19 +14,21 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.accounting.participation import SEED
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.tables.scores import ERRORS, SHARES, auc_variance
 from fedsvp_jax.federation import Program
+from fedsvp_jax.federation.run_digest import KEYED
 from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
@@ -64,7 +66,7 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
         )
 
 
-def score_relation(relation: str, rows_per_person: int | None) -> tuple[str, float]:
+def score_relation(relation: str, rows_per_person: int | None) -> tuple[str, Any]:
     """The relation of training, of test rows; and Δ, how far it moves counts (L2).
 
     Δ is 1 where a row is left out, √2 where it is replaced, times the rows of a person.
@@ -198,16 +200,13 @@ def noised_scores(
       labels: (n,) in [0, C).
       classes: their names, or None.
       program: of one cell.
-      summary: of the run, with params_sha256 and the promise among its guarantees.
+      summary: of the run, with params_sha256 and, last of its guarantees, the promise.
 
     Returns:
       `ScoreRelease.estimate_scores`, and the claim: epsilon, delta, status, adversary,
       relation, assumptions, and its `risk`.
     """
-    (config,), data = program.configs, program.data
-    promise = next(
-        row for row in summary["guarantees"] if row["method"].startswith("promise")
-    )
+    (config,), data, promise = program.configs, program.data, summary["guarantees"][-1]
     relation, sensitivity = score_relation(
         program.mechanism.basis.relation, data.rows_per_person
     )
@@ -230,18 +229,16 @@ def noised_scores(
     counts, step = release.count_rows(chances, labels), release.step
     std = math.hypot(std, _SMOOTHING * step)
     noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
-    nominal = [
-        reason
-        for reason in promise["assumptions"].split("; ")
-        if reason.startswith(_NOMINAL)
-    ]
-    person = _ONE_ROW if data.rows_per_person is None else _ONE_SIDE
+    reasons = [*_ASSUMPTIONS, _ONE_ROW if data.rows_per_person is None else _ONE_SIDE]
+    for reason in promise["assumptions"].split("; "):
+        if reason in (SEED, KEYED) or reason.startswith(_NOMINAL):
+            reasons.append(reason)
     return {
         **promise,
         **release.estimate_scores(noised.reshape(counts.shape), 1),
         "rows": rows,
         "adversary": "public",
         "method": "discrete Gaussian noise on counts",
-        "assumptions": "; ".join((*_ASSUMPTIONS, person, *nominal)),
+        "assumptions": "; ".join(reasons),
         "risk": risk,
     }

@@ -11,12 +11,13 @@ import jax
 import numpy as np
 import pytest
 from page_parts import guarantee_table
-from scipy import stats
+from scipy import special, stats
 from small_runs import digits, run_small, shared_rounds, small
 
 from fedsvp_jax import run
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.composition import composed_epsilon
+from fedsvp_jax.accounting.participation import SEED
 from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
@@ -238,6 +239,7 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
     again = run_small(small(**HIDING), tmp_path / "c", dataset=own())
     assert again["published_scores"] == scores
     assert (scores["adversary"], scores["status"]) == ("public", "proved")
+    assert SEED in scores["assumptions"]  # the scores' noise follows from it too
     said = " ".join(headline.sentences(tmp_path / "a", summary).values())
     assert "Against whoever sees the published scores: ε = 3 at δ" in said
     assert "publish the scores with noise alone" in said
@@ -383,3 +385,18 @@ def test_more_classes_are_counted_by_the_class_that_is_predicted() -> None:
     assert scores["accuracy"][0] == pytest.approx(4 / 6, abs=1e-3)
     assert scores["guessing"] == 0.5 and scores["most_frequent"] == "c"
     assert "AUC" not in scores and scores["rows"] == 6
+
+
+def test_medpars_test_rows_know_an_auc_as_well_as_the_docs_say() -> None:
+    """docs/own_data.md: ±.08 at ε = 3, 299 rows, AUC .64."""
+    z, _ = tradeoff.of_gaussian(3.0, 1e-5, (0, 0.0))
+    release = ScoreRelease(("0", "1"), z, z, Grid(28, 1, 299), "one record")
+    rng, halves = np.random.default_rng(2), []
+    for _ in range(100):
+        labels = rng.random(299) < 0.365
+        chances = special.expit(rng.normal(-0.6 + 0.5 * labels))
+        both = np.stack([1 - chances, chances], 1)
+        counts = release.count_rows(both, labels + 0) + rng.normal(0, z, (2, 20))
+        scores = release.estimate_scores(counts / release.step, 1)
+        halves.append(np.ptp(scores["AUC"][1:]) / 2)
+    assert abs(np.mean(halves) - 0.08) < 0.005
