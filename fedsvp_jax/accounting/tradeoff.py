@@ -17,6 +17,7 @@ uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(�
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -115,27 +116,21 @@ def of_gaussian(
     """
     spent = functools.partial(composed_epsilon, "pld", responses=[bought])
     precision = _precision(spent, epsilon, delta)
+    while spent(precision, delta) > epsilon:
+        precision /= _ROUNDING
     pairs = _pairs(functools.partial(spent, precision), delta)
     return precision**-0.5, risk(pairs, exact=not bought[0])
 
 
 def _precision(
     spent: Callable[[float, float], float], epsilon: float, delta: float
-) -> float:
-    """The largest 1/z² of which `spent`, at δ, is no more than ε."""
+) -> Any:
+    """1/z² of which `spent`, at δ, is ε."""
     from scipy import optimize
 
-    precision = float(
-        optimize.brentq(
-            lambda value: spent(value, delta) - epsilon,
-            0.0,
-            4 * epsilon + 40,
-            xtol=1e-15,
-        )
+    return optimize.brentq(
+        lambda value: spent(value, delta) - epsilon, 0.0, 4 * epsilon + 40, xtol=1e-15
     )
-    while spent(precision, delta) > epsilon:
-        precision /= _ROUNDING
-    return precision
 
 
 def _pairs(epsilon: Callable[[float], float], delta: float) -> Pairs:
