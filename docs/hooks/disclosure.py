@@ -41,7 +41,7 @@ _PAGE = """# What a run discloses
 | count of clipped updates (`--adaptive_clip`) | Gaussian on the cohort's sum of counts | the mechanism's | the trusted server; the others see the clip that follows | in z of the upload: sum and count are one Gaussian |
 | contribution (influence filter) | Gaussian, std `--contribution_noise` times the clip C, sensitivity 2C | any change of one client's data | all adversaries: server and testers receive it | 4/z² with each pass |
 | vote (influence filter) | randomised response, half of `--vote_epsilon` | any change of one client's data | all adversaries: the server receives it, the choice of clients follows it | one randomised response for each other client; with a second pass no finite ε |
-| accuracy on test rows (`--publish_scores`) | discrete Laplace, the ε of `--total_epsilon`, on the count of right answers | one test row, or all of a person, is replaced | all who see what is published; who counts is trusted | alone: no client trains on a test row, so the larger of the two ε holds |
+| counts of test rows (`--publish_scores`) | discrete Gaussian, of the promised ε and δ | one test row, or all of a person, is replaced or left out | all who see what is published; who counts is trusted | alone: no client trains on a test row, so the larger of the two ε holds |
 | statistics of BatchNorm | none | none | all adversaries | every row is nominal |
 | statistics for preprocessing | none: scales and categories are constants of the code or declared; those of a file of one's own may be taken from its records | constant or declared: any change of one client's data; else none | constant or declared: nobody; else all adversaries | constant or declared: 0; else every row is nominal |
 

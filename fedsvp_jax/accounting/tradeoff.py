@@ -17,6 +17,7 @@ uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(�
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,22 +98,39 @@ def of_promises(promises: Pairs) -> Record:
     Those of a promise are ρ-zCDP together, with the largest ρ whose ε at δ is no more;
     the ρ of several add up, and ε of their sum holds at every δ.
     """
-    from scipy import optimize
-
     precision = sum(  # 2ρ
-        optimize.brentq(
-            lambda precision, epsilon, delta: (
-                composed_epsilon("rdp", precision, delta) - epsilon
-            ),
-            0.0,
-            4 * epsilon + 40,
-            (epsilon, delta),
-            xtol=1e-15,
-        )
-        for epsilon, delta in [(min(e, _LARGEST), d) for e, d in promises]
+        _precision(functools.partial(composed_epsilon, "rdp"), min(e, _LARGEST), d)
+        for e, d in promises
     )
     epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
     return risk(_pairs(epsilon, promises[0][1]))
+
+
+def of_gaussian(
+    epsilon: float, delta: float, bought: tuple[int, float]
+) -> tuple[float, Record]:
+    """z of the least Gaussian noise that spends (ε, δ), and the `risk` that is left.
+
+    Args:
+      bought: a number of bounds, and ε of each, which are spent too.
+    """
+    spent = functools.partial(composed_epsilon, "pld", responses=[bought])
+    precision = _precision(spent, epsilon, delta)
+    while spent(precision, delta) > epsilon:
+        precision /= _ROUNDING
+    pairs = _pairs(functools.partial(spent, precision), delta)
+    return precision**-0.5, risk(pairs, exact=not bought[0])
+
+
+def _precision(
+    spent: Callable[[float, float], float], epsilon: float, delta: float
+) -> Any:
+    """1/z² of which `spent`, at δ, is ε."""
+    from scipy import optimize
+
+    return optimize.brentq(
+        lambda value: spent(value, delta) - epsilon, 0.0, 4 * epsilon + 40, xtol=1e-15
+    )
 
 
 def _pairs(epsilon: Callable[[float], float], delta: float) -> Pairs:

@@ -271,11 +271,11 @@ class EvaluationSettings(Settings):
     )
     publish_scores: bool = setting(
         False,
-        "Also write an accuracy on the test rows that may be published, in "
-        "summary.json (`published_scores`): a count with noise of --total_epsilon. For "
-        "runs that hide one record or person. No client trains on a test row, so the ε "
-        "of the run stays the same. `fedsvp site propose` takes it too: AUC and "
-        "accuracy over all sites, in scores.json.",
+        "Also write scores of the test rows that may be published, with noise: AUC "
+        "(of two classes) and accuracy with 95 % intervals, in summary.json "
+        "(`published_scores`). For runs that hide one record or person. No client "
+        "trains on a test row, so the ε of the run stays the same. `fedsvp site "
+        "propose` takes it too: over all sites, in scores.json.",
         needs="total_epsilon",
     )
     eval_batch_size: int = setting(

@@ -29,9 +29,7 @@ from fedsvp_jax.mechanisms.grid import Grid, check_grid
 from fedsvp_jax.mechanisms.noise_check import check_noise
 from fedsvp_jax.mechanisms.shared_noise import least_opened
 from fedsvp_jax.run.folder import identity
-from fedsvp_jax.run.published_scores import SPLIT, check_relation
-
-from .scores import ScoreRelease
+from fedsvp_jax.run.published_scores import SPLIT, ScoreRelease, score_relation
 
 MODULUS = 2**32  # of secure sums
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
@@ -87,8 +85,10 @@ class Policy:
           ValueError: the rounds hide more than a row, or their sums are not secure; no
             schema names the classes; the grid is too coarse.
         """
-        verb, rows = check_relation(self.mechanism.basis.relation).groups()
         schema, config = self.training.declared(), self.config
+        relation, sensitivity = score_relation(
+            self.mechanism.basis.relation, config.rows_per_person
+        )
         if self.mechanism.subsampling or not self.summed or schema is None:
             raise ValueError(
                 "publish_scores needs the secure sums of a federation over tables "
@@ -96,16 +96,13 @@ class Policy:
             )
         plan = SpendingPlan(self.account)
         multiplier = plan.sums(plan.most_uploads).precision ** -0.5
-        sensitivity = (config.rows_per_person or 1) * (1 + (verb == "replace")) ** 0.5
         std = multiplier * sensitivity / root_sharers(config)
         # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
         most_rows = config.max_num_examples
         grid = Grid(config.noise_bits, 1, most_rows, lambda _: sensitivity)
-        relation = f"{verb} {rows} for the test".replace("leave", "leave out")
-        number = len(schema.classes)
-        zeros = np.zeros((number, 20 if number == 2 else number), np.float32)
-        check_grid(grid, std=std, num_examples=1, size=zeros.size)
-        return ScoreRelease(schema.classes, multiplier, std, grid, zeros, relation)
+        release = ScoreRelease(schema.classes, multiplier, std, grid, relation)
+        check_grid(grid, std=std, num_examples=1, size=release.zeros.size)
+        return release
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have; z of the

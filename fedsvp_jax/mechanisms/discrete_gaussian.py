@@ -102,12 +102,10 @@ def _bernoulli_exp_times(
     return result
 
 
-def _discrete_laplace(
-    scale: int, number: int, words: Words, step: int = 1
-) -> np.ndarray:
-    """Draws of at most `number` int64 with P(x) in proportion to exp(−|x|·step/scale).
+def _discrete_laplace(scale: int, number: int, words: Words) -> np.ndarray:
+    """Draws of at most `number` int64 with P(x) in proportion to exp(−|x|/scale).
 
-    Algorithm 2 with t = scale and s = step, without those that it draws again.
+    Algorithm 2 with t = scale and s = 1, without those that it draws again.
     """
     low = _below(scale, number, words)
     low = low[_bernoulli_exp([(low, scale)], number, words)]
@@ -118,28 +116,10 @@ def _discrete_laplace(
         active = active[_bernoulli_exp([(ones[active], 1)], active.size, words)]
         high[active] += 1
         active = active[high[active] < _MOST_SCALES]
-    size = (low.astype(np.int64) + scale * high) // step
+    size = low.astype(np.int64) + scale * high
     negative = _below(2, low.size, words) == 1
     accepted = (high < _MOST_SCALES) & ~(negative & (size == 0))
     return np.where(negative, -size, size)[accepted]
-
-
-def discrete_laplace(epsilon: float, words: Words) -> int:
-    """A whole number of P(x) in proportion to exp(−ε'|x|), exact and in whole numbers.
-
-    ε' is ε rounded down to a multiple of 2^-20. Numbers beyond 256/ε' are drawn again;
-    their probability is below e^−255.
-
-    Raises:
-      ValueError: ε is below 2^-20.
-    """
-    step = min(math.floor(epsilon * _DENOMINATOR), LARGEST_VARIANCE)
-    if step < 1:
-        raise ValueError(f"epsilon must be at least 2^-20, got {epsilon:g}")
-    numbers = np.empty(0, np.int64)
-    while not numbers.size:
-        numbers = _discrete_laplace(_DENOMINATOR, 1, words, step)
-    return int(numbers[0])
 
 
 def exponential_draw(distances: np.ndarray, epsilon: float, words: Words) -> int:

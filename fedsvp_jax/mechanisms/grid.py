@@ -11,7 +11,7 @@ wraps around. That spoils a coordinate (a chance of 1e-15 for each) and tells no
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -98,20 +98,23 @@ def add_discrete_noise(
     return in_leaves(numbers), noise_l2
 
 
-def _noised(
+def noised_steps(
     vector: np.ndarray,
-    key: np.ndarray,
-    std: np.ndarray,
-    step: np.ndarray,
-    norm: np.ndarray,
-    distance: np.ndarray,
-    bits: np.ndarray,
+    seed: np.ndarray | Sequence[int],
+    std: Number,
+    step: Number,
+    norm: Number,
+    distance: Number,
+    bits: int,
 ) -> tuple[np.ndarray, np.float32]:
-    """(d,) int32 in [−2^(b−1), 2^(b−1)), and the noise's L2 norm; see above."""
+    """(d,) int32 in [−2^(b−1), 2^(b−1)), and the noise's L2 norm; see above.
+
+    The noise follows from whole numbers ≥ 0, the seed.
+    """
     values = np.asarray(vector, np.float64)
     if not np.all(np.isfinite(values)):
         return np.zeros(values.shape, np.int32), np.float32(np.nan)
-    words = discrete_gaussian.seeded_words(*key.tolist())
+    words = discrete_gaussian.seeded_words(*map(int, seed))
     gamma = float(step)
     steps = on_grid(
         values, gamma, norm=float(norm), distance=float(distance), words=words
@@ -126,7 +129,7 @@ def _noised(
 
 
 # Of each of the clients that are side by side.
-_on_host = np.vectorize(_noised, signature="(d),(k),(),(),(),(),()->(d),()")
+_on_host = np.vectorize(noised_steps, signature="(d),(k),(),(),(),(),()->(d),()")
 
 
 def on_grid(

@@ -44,9 +44,7 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
     return {
         "privacy": privacy(summary),
         "together": filled("together", claim, releases, config),
-        "published": filled(
-            "published", summary.get("published_scores"), config.get("class_shares")
-        ),
+        "published": filled("published", summary.get("published_scores")),
         "unprotected": filled("unprotected", config),
         "quality": filled("quality", *scores),
         "alone": filled("alone", *scores),

@@ -129,9 +129,9 @@ def train(
         summary |= final_scores.scores_of(session, 0, settings, data, loss)
         summary["risk"] = tradeoff.by_adversary(session.accounts[0])
         if config.publish_scores:
-            chances, labels = final_scores.predictions(session, 0, settings)
-            summary["published_scores"] = published_scores.noised_accuracy(
-                chances.argmax(-1) == labels, program, summary
+            predicted = final_scores.predictions(session, 0, settings)
+            summary["published_scores"] = published_scores.noised_scores(
+                *predicted, data.class_names, program, summary
             )
         write_json(folder.path / "summary.json", summary)
     return summary

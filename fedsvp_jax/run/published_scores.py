@@ -1,33 +1,44 @@
-"""One accuracy on the test rows that may be published: a count with noise (P19).
+"""Scores of test rows that may be published: counts with noise (P19, P23).
 
-No client trains on a test row, and which rows are for the test follows no value of
-theirs. So a row moves the model or the count of right answers, never both, and the
-larger of the two ε holds for it. The count moves by 1, and gets discrete Laplace noise
-of the run's whole ε (the geometric mechanism: Ghosh, Roughgarden and Sundararajan
-2009), less that of bounds that were bought. Where a person is the unit, a person's
-rows, m at most, are all for the test or all for training, and the noise is of ε/m.
+Test rows are counted by true class and by what the model says of them, and the counts
+get discrete Gaussian noise. No client trains on a test row, so the counts are all that
+it moves. In a simulation the noise gives them the ε and δ that the run promises a
+training row, less bounds that were bought. In a federation the sites share it, and it
+is as much as all rounds together give.
+
+    ScoreRelease   counts a site's rows, and reads scores off a sum that was noised
+    noised_scores  of one run
 """
 
-import hashlib
 import json
 import math
 import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.accounting.participation import SEED
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.data.tables.scores import ERRORS, SHARES, auc_variance
 from fedsvp_jax.federation import Program
-from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_words
+from fedsvp_jax.federation.run_digest import KEYED
+from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
-_RISK = 0.05  # with which the interval misses, half of it for the noise
+_BITS = 28  # of the grid: a step is below 2^-23 of all rows and the noise together
+# In steps: discrete Gaussian noise with so much more noise hides no less than Gaussian
+# noise, to e^-170 in its log probabilities (P19).
+_SMOOTHING = 3
 SPLIT = "which rows are for the test follows none of their values but the given client"
 _ASSUMPTIONS = (
-    "who counts the right answers sees the test rows, and is trusted",
+    "who counts the test rows sees them, and is trusted",
     SPLIT,
     "nothing else that is scored on them is published",
 )
@@ -45,26 +56,20 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
     (config,) = program.configs
     if not config.publish_scores:
         return
-    relation = program.mechanism.basis.relation
     if config.total_epsilon is None:
         raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
-    bounds, each = program.data.bought
-    if not bounds * each < config.total_epsilon:
-        raise ValueError(
-            "publish_scores has no ε left for its noise: the bounds of the schema "
-            f"took {bounds * each:g} of total_epsilon = {config.total_epsilon:g}; "
-            "raise it, or leave publish_scores out"
-        )
-    check_relation(relation)
+    score_relation(program.mechanism.basis.relation, None)
     if loss is not None:
         raise ValueError(
-            "publish_scores must be left out with a loss of your own, which counts no "
-            "right answers"
+            "publish_scores must be left out with a loss of your own, which predicts "
+            "no classes"
         )
 
 
-def check_relation(relation: str) -> re.Match[str]:
-    """How it speaks of a row: (replace or leave, one record or those of a person).
+def score_relation(relation: str, rows_per_person: int | None) -> tuple[str, Any]:
+    """The relation of training, of test rows; and Δ, how far it moves counts (L2).
+
+    Δ is 1 where a row is left out, √2 where it is replaced, times the rows of a person.
 
     Raises:
       ValueError: it is of a whole client.
@@ -76,70 +81,164 @@ def check_relation(relation: str) -> re.Match[str]:
             f"{relation}; leave it out, or test on rows of people who agreed "
             "(--test_data)"
         )
-    return match
+    verb, rows = match.groups()
+    sensitivity = (rows_per_person or 1) * (1 + (verb == "replace")) ** 0.5
+    return f"{verb} {rows} for the test".replace("leave", "leave out"), sensitivity
 
 
-def noised_accuracy(right: np.ndarray, program: Program, summary: Record) -> Record:
-    """The accuracy that may be published, as summary.json holds it.
+class ScoreRelease(NamedTuple):
+    """The release of the test rows of one site or several.
+
+    Attributes:
+      classes: names of the C classes, or their numbers.
+      multiplier: z of the noise of all sites but the colluders.
+      share_std: of a site's noise on each count: zΔ, over √(K − h) where K sites share
+        it and h collude.
+      grid: of counts with noise. Its norm is the rows of a site that are counted, the
+        first by position.
+      relation: neighbours.
+    """
+
+    classes: Sequence[str] | range
+    multiplier: float
+    share_std: float
+    grid: Grid
+    relation: str
+
+    @property
+    def zeros(self) -> np.ndarray:
+        """(C, bins) float32: by class, and of two by twentieths of the second's
+        probability, of more by the class that is predicted.
+        """
+        number = len(self.classes)
+        return np.zeros((number, 20 if number == 2 else number), np.float32)
+
+    @property
+    def step(self) -> float:
+        """γ of the grid."""
+        return float(grid_step(self.grid, jnp.float32(self.share_std)))
+
+    def count_rows(self, chances: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """The counts of a site's rows, like `zeros`; they must not leave.
+
+        Args:
+          chances: (n, C) probabilities.
+          labels: (n,) in [0, C).
+        """
+        table, limit = self.zeros, int(self.grid.norm)
+        places = chances.argmax(1)
+        if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
+            places = np.ceil(chances[:, 1] * table.shape[1]).astype(int).clip(1) - 1
+        np.add.at(table, (labels[:limit], places[:limit]), 1)
+        return table
+
+    def estimate_scores(self, total: np.ndarray, sites: int) -> Record:
+        """What may be published of the sum of so many sites' shares.
+
+        A score is the root θ of T(θ), and its interval all θ with |T(θ)| ≤ 1.96·SE(θ)
+        (Fieller 1954), so noise in a divisor counts too. With counts c of noise
+        variance s² each, and N of them:
+
+            accuracy   T = Σ (1[right] − θ) c
+                       SE² = Nθ(1 − θ) + s² Σ (1[right] − θ)²
+            AUC        T = Σ W c₁ᵢ c₀ⱼ,  W = 1[i > j] + 1[i = j]/2 − θ
+                       SE² = that of Hanley and McNeil (1982) + s² (|Wc₀|² + |Wᵀc₁|²)
+
+        Noise in c makes the last term larger than it is, so that the product of two
+        noises is covered. The AUC is that of probabilities rounded to twentieths.
+
+        Returns:
+          sites, rows; accuracy and, of two classes, AUC: [value, the two ends of its 95
+          % interval]; guessing, the share of the class `most_frequent`; the counts,
+          and noise_std of each.
+        """
+        counts = total * self.step
+        variance = sites * self.share_std**2
+        by_class, rows = counts.sum(1), max(counts.sum(), 1)
+        number, bins = counts.shape
+        thetas = SHARES[:, None, None]
+
+        def estimate(slopes: np.ndarray, error: np.ndarray, degree: int) -> list[float]:
+            """(θ where T is nearest to 0, ends of all likely θ), by the slopes of T."""
+            excess = np.abs((slopes * counts).sum((1, 2))) / degree
+            excess /= np.sqrt(error + variance * (slopes**2).sum((1, 2)))
+            likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
+            return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
+
+        right = np.arange(bins) * number // bins == np.arange(number)[:, None]
+        error = rows * SHARES * (1 - SHARES)
+        scores = {"accuracy": estimate(right - thetas, error, 1)}
+        if number == 2:
+            weights = np.tri(bins, k=-1) + np.eye(bins) / 2 - thetas
+            slopes = np.stack([counts[1] @ weights, weights @ counts[0]], 1)
+            zeros, ones = by_class.clip(1)
+            error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
+            scores["AUC"] = estimate(slopes, error, 2)
+        return {
+            "sites": sites,
+            "rows": round(rows),
+            "guessing": float(by_class.max() / rows),
+            "most_frequent": self.classes[by_class.argmax()],
+            "counts": counts.tolist(),
+            "noise_std": variance**0.5,
+            "relation": self.relation,
+            **scores,
+        }
+
+
+def noised_scores(
+    chances: np.ndarray,
+    labels: np.ndarray,
+    classes: Sequence[str] | None,
+    program: Program,
+    summary: Record,
+) -> Record:
+    """The scores that may be published, as summary.json holds them.
 
     Args:
-      right: (n,) bool, the test rows that the final model classifies rightly.
+      chances: (n, C) probabilities of the final model for the test rows.
+      labels: (n,) in [0, C).
+      classes: their names, or None.
       program: of one cell.
-      summary: of the run, with params_sha256 and the promise among its guarantees.
+      summary: of the run, with params_sha256 and, last of its guarantees, the promise.
 
     Returns:
-      accuracy, its 95 % interval and the number of rows; and the claim: epsilon, delta,
-      status, adversary, relation, assumptions.
+      `ScoreRelease.estimate_scores`, and the claim: epsilon, delta, status, adversary,
+      relation, assumptions, and its `risk`.
     """
-    (config,) = program.configs
-    promise = next(
-        row for row in summary["guarantees"] if row["method"].startswith("promise")
+    (config,), data, promise = program.configs, program.data, summary["guarantees"][-1]
+    relation, sensitivity = score_relation(
+        program.mechanism.basis.relation, data.rows_per_person
     )
-    limit = program.data.rows_per_person
-    bounds, each = program.data.bought  # a test row moved them too
-    epsilon = (float(promise["epsilon"]) - bounds * each) / (limit or 1)
+    # A test row moved the bounds too.
+    claim = promise["epsilon"], promise["delta"]
+    multiplier, risk = tradeoff.of_gaussian(*claim, data.bought)
+    names, rows = classes or range(chances.shape[1]), len(labels)
+    grid, std = Grid(_BITS, 1, rows), multiplier * sensitivity
+    release = ScoreRelease(names, multiplier, std, grid, relation)
     # Another model or other test rows are another release, with noise of its own.
-    release = [
+    identity = [
         summary["params_sha256"],
-        program.data.fingerprint,
+        data.fingerprint,
         config.validation_examples,
-        epsilon,
+        *claim,
+        relation,
     ]
-    digest = hashlib.sha256(json.dumps(release).encode()).digest()
     key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
-    words = seeded_words(*jax.random.key_data(key).tolist(), *digest)
-    count, rows = int(right.sum()) + discrete_laplace(epsilon, words), len(right)
-    reasons = str(promise["assumptions"]).split("; ")
-    nominal = [reason for reason in reasons if reason.startswith(_NOMINAL)]
+    seed = [*jax.random.key_data(key).tolist(), *json.dumps(identity).encode()]
+    counts, step = release.count_rows(chances, labels), release.step
+    std = math.hypot(std, _SMOOTHING * step)
+    noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
+    reasons = [*_ASSUMPTIONS, _ONE_ROW if data.rows_per_person is None else _ONE_SIDE]
+    for reason in promise["assumptions"].split("; "):
+        if reason in (SEED, KEYED) or reason.startswith(_NOMINAL):
+            reasons.append(reason)
     return {
-        "accuracy": min(max(count, 0), rows) / rows,
-        "interval": interval(count, rows, epsilon),
-        "rows": rows,
         **promise,
+        **release.estimate_scores(noised.reshape(counts.shape), 1),
+        "rows": rows,
         "adversary": "public",
-        "relation": "replace one test row by any other"
-        if limit is None
-        else f"replace all test rows of a person (at most {limit})",
-        "method": "discrete Laplace noise on the count of right answers",
-        "assumptions": "; ".join(
-            (*_ASSUMPTIONS, _ONE_ROW if limit is None else _ONE_SIDE, *nominal)
-        ),
-        "copies": 1,
+        "method": "discrete Gaussian noise on counts",
+        "assumptions": "; ".join(reasons),
+        "risk": risk,
     }
-
-
-def interval(count: int, rows: int, epsilon: float) -> tuple[float, float]:
-    """A 95 % interval, or a wider one, of the share of such rows that is right.
-
-    The noise exceeds t with probability 2a^(t+1)/(1+a), a = exp(−ε), at most 2.5 % for
-    the least such t. Around count ± t lie the ends of Clopper and Pearson (1934), which
-    miss with at most 2.5 %.
-    """
-    from scipy import stats
-
-    wide = math.ceil(math.log(4 / (_RISK * (1 + math.exp(-epsilon)))) / epsilon) - 1
-    low, high = (
-        stats.binomtest(min(max(end, 0), rows), rows).proportion_ci(1 - _RISK / 2)
-        for end in (count - wide, count + wide)
-    )
-    return float(low.low), float(high.high)

@@ -19,7 +19,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
-from scipy import special, stats
+from scipy import special
 
 from fedsvp_jax import run
 from fedsvp_jax.core import prng
@@ -34,7 +34,6 @@ from fedsvp_jax.deploy import (
     tables,
 )
 from fedsvp_jax.deploy.chain import BEFORE, Key, new_entry
-from fedsvp_jax.deploy.scores import ScoreRelease
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     discrete_gaussian,
     seeded_words,
@@ -42,6 +41,7 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
 )
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.report import ledger
+from fedsvp_jax.run.published_scores import ScoreRelease
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 HOSPITALS = 3
@@ -246,33 +246,6 @@ def test_by_summation_the_noise_of_all_but_the_colluders_keeps_epsilon_at_delta(
     assert sensitivity_of(policy) == pytest.approx(1)
 
 
-def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity(
-    counted: Hospitals,
-) -> None:
-    release = counted.policy.score_release
-    rng = np.random.default_rng(0)
-    chances = rng.random(30)
-    chances[:3] = 0, 0.5, 1
-    both, labels = np.stack([1 - chances, chances], 1), rng.integers(0, 2, 30)
-    counts = release.count_rows(both, labels)
-    assert counts.sum() == 30 and counts[labels[1], 9] >= 1
-    assert np.trace(counts @ HALVES) == (both.argmax(1) == labels).sum()
-    for row in range(30):
-        rest = np.arange(30) != row
-        moved = counts - release.count_rows(both[rest], labels[rest])
-        assert np.linalg.norm(moved) == 1
-        for chance, label in ((0.9, 0), (0.2, 1)):
-            other, named = both.copy(), labels.copy()
-            other[row], named[row] = (1 - chance, chance), label
-            moved = counts - release.count_rows(other, named)
-            assert np.linalg.norm(moved) <= math.sqrt(2)
-    many = np.repeat(both, 10, 0), np.repeat(labels, 10)
-    assert release.count_rows(*many).sum() == 160  # as many as train at the largest
-
-
-HALVES = np.repeat(np.eye(2), 10, 0)
-
-
 @pytest.mark.parametrize(
     ("flags", "schema", "sensitivity", "relation"),
     [
@@ -302,47 +275,6 @@ def test_the_sensitivity_is_of_the_relation_and_of_a_persons_rows(
     assert "which rows are for the test follows none of" in policy.says()["assumptions"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "share", "distance"), [(300, 0.35, 0.5), (300, 0.2, 1.5), (2000, 0.5, 0.0)]
-)
-def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
-    rows: int, share: float, distance: float, counted: Hospitals
-) -> None:
-    """The truth is of the cells' chances: a logistic model's, with normal scores."""
-    release, sites, draws = counted.policy.score_release, 3, 400
-    rng = np.random.default_rng(1)
-    edges = np.log(np.arange(1, 20) / np.arange(19, 0, -1))
-    middle = math.log(share / (1 - share))
-    ends = [-np.inf, *edges, np.inf]
-    cells = np.array(
-        [
-            (1 - share) * np.diff(stats.norm.cdf(ends, middle - distance / 2)),
-            share * np.diff(stats.norm.cdf(ends, middle + distance / 2)),
-        ]
-    )
-    truth = {
-        "accuracy": np.trace(cells @ HALVES),
-        "AUC": cells[1] @ (np.cumsum(cells[0]) - cells[0] / 2) / share / (1 - share),
-    }
-    values: dict[str, list[float]] = {name: [] for name in truth}
-    covered = dict.fromkeys(truth, 0)
-    std = release.share_std * math.sqrt(sites)
-    for _ in range(draws):
-        noised = rng.multinomial(rows, cells.ravel()) + rng.normal(0, std, cells.size)
-        total = np.rint(noised / step_of(release)).reshape(cells.shape)
-        scores = release.estimate_scores(total, sites)
-        for name, true in truth.items():
-            value, low, high = scores[name]
-            values[name].append(value)
-            covered[name] += low - 5e-4 <= true <= high + 5e-4
-    for name, true in truth.items():
-        assert 0.93 <= covered[name] / draws <= 0.995, (name, covered)
-        error = np.std(values[name]) / math.sqrt(draws)
-        assert abs(np.mean(values[name]) - true) < 4 * error + 0.01, name
-    assert scores["noise_std"] == pytest.approx(std)
-    assert scores["guessing"] == pytest.approx(max(share, 1 - share), abs=0.2)
-
-
 @pytest.mark.parametrize(("rows", "wide"), [(270, 0.1), (2000, 0.03)])
 def test_forty_nine_hospitals_know_an_auc_as_well_as_the_docs_say(
     rows: int, wide: float, dealt: pathlib.Path, tmp_path: pathlib.Path
@@ -363,23 +295,6 @@ def test_forty_nine_hospitals_know_an_auc_as_well_as_the_docs_say(
         total = np.rint((counts + rng.normal(0, std, counts.shape)) / step)
         halves.append(np.ptp(release.estimate_scores(total, sites)["AUC"][1:]) / 2)
     assert abs(np.mean(halves) - wide) < 0.005, np.mean(halves)
-
-
-def test_more_classes_are_counted_by_the_class_that_is_predicted(
-    counted: Hospitals,
-) -> None:
-    names = ("a", "b", "c")
-    zeros = np.zeros((3, 3), np.float32)
-    release = counted.policy.score_release._replace(classes=names, zeros=zeros)
-    labels = np.array([0, 0, 1, 2, 2, 2])
-    chances = np.eye(3)[[0, 1, 1, 2, 2, 0]]
-    counts = release.count_rows(chances, labels)
-    assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 2]]
-    quiet = release._replace(share_std=1e-9)
-    scores = quiet.estimate_scores(counts / step_of(quiet), 3)
-    assert scores["accuracy"][0] == pytest.approx(4 / 6, abs=1e-3)
-    assert scores["guessing"] == 0.5 and scores["most_frequent"] == "c"
-    assert "AUC" not in scores and scores["rows"] == 6
 
 
 def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:

@@ -14,6 +14,7 @@ from experiments.bought_bounds import with_bought_bounds
 from fedsvp_jax import deploy
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import planned_row, table
+from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables import draft, table_file
@@ -212,20 +213,25 @@ def test_a_promise_ends_a_clients_turns_earlier_by_the_bounds():
         assert (costs <= np.asarray(allowance.budget)[0]).sum() == uploads
 
 
-def test_a_published_score_has_what_the_bounds_left(monkeypatch: pytest.MonkeyPatch):
-    program = built(loaded(), total_epsilon=2.0, publish_scores=True, num_rounds=1)
-    published_scores.check(program, None)
-    drawn: list[float] = []
-    monkeypatch.setattr(
-        published_scores, "discrete_laplace", lambda each, _: drawn.append(each) or 0
-    )
-    promise = {"method": "promise by pld", "epsilon": 2.0, "assumptions": "one"}
-    summary = {"guarantees": [promise], "params_sha256": "one"}
-    published_scores.noised_accuracy(np.ones(24, bool), program, summary)
-    assert drawn == [pytest.approx(2.0 - EACH * DRAWS)]
-    config = dataclasses.replace(program.configs[0], total_epsilon=1.0)
-    with pytest.raises(ValueError, match=r"the bounds of the schema took 1\.2 of"):
-        published_scores.check(dataclasses.replace(program, configs=(config,)), None)
+def test_a_published_score_has_what_the_bounds_left():
+    settings = {"publish_scores": True, "num_rounds": 1}
+    std = []
+    for data in (loaded(), without(loaded())):
+        program = built(data, total_epsilon=2.0, **settings)
+        published_scores.check(program, None)
+        promise = {"method": "promise by pld", "epsilon": 2.0, "assumptions": "one"}
+        promise["delta"] = DELTA
+        summary = {"guarantees": [promise], "params_sha256": "one"}
+        scores = published_scores.noised_scores(
+            np.full((24, 2), 0.5), np.zeros(24, int), ("no", "yes"), program, summary
+        )
+        std.append(scores["noise_std"] / 2**0.5)
+    gaussian = composed_epsilon("gdp", std[0] ** -2, DELTA)
+    wanted = composed(gaussian, EACH, DRAWS, DELTA)
+    assert wanted == pytest.approx(2.0, rel=2e-3)
+    assert composed_epsilon("gdp", std[1] ** -2, DELTA) == pytest.approx(2.0, rel=1e-5)
+    with pytest.raises(ValueError, match=r"less than the bounds of the schema \(ε = 1"):
+        built(loaded(), total_epsilon=1.0, **settings)
 
 
 def test_who_does_not_count_the_bounds_refuses_them(

@@ -1,4 +1,4 @@
-"""The accuracy that may be published: its noise is what is claimed of a test row."""
+"""Scores that may be published: their noise is what is claimed of a test row."""
 
 import dataclasses
 import math
@@ -11,17 +11,22 @@ import jax
 import numpy as np
 import pytest
 from page_parts import guarantee_table
-from scipy import stats
+from scipy import special, stats
 from small_runs import digits, run_small, shared_rounds, small
 
 from fedsvp_jax import run
+from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.accounting.composition import composed_epsilon
+from fedsvp_jax.accounting.participation import SEED
 from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 from fedsvp_jax.data.tables.table import from_table
-from fedsvp_jax.mechanisms import discrete_gaussian
+from fedsvp_jax.mechanisms.calibration import analytic_multiplier
+from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.report import headline
 from fedsvp_jax.run import published_scores, sweep
+from fedsvp_jax.run.published_scores import ScoreRelease
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
 ROWS = 40
@@ -42,88 +47,165 @@ def program_of(
     seed: int,
     digest: int,
     rows_per_person: int | None = None,
-    bought: tuple[int, float] = (0, 0.0),
+    relation: str = "replace one record",
 ) -> Any:
     root = jax.tree.map(lambda key: key[None], prng.run_keys(seed, (digest, 2)))
+    basis = SimpleNamespace(relation=relation)
     return SimpleNamespace(
         configs=(SimpleNamespace(validation_examples=0),),
+        mechanism=SimpleNamespace(basis=basis),
         data=SimpleNamespace(
-            fingerprint="of the data", rows_per_person=rows_per_person, bought=bought
+            fingerprint="of the data", rows_per_person=rows_per_person, bought=(0, 0.0)
         ),
         cells=SimpleNamespace(root=root),
     )
 
 
-def published(
-    right: int,
+def scores_of(
+    chances: np.ndarray,
+    labels: np.ndarray,
     *,
-    seed: int = 0,
-    digest: int = 1,
     epsilon: float = 1.0,
+    delta: float = 1e-5,
     model: str = "one",
-    rows_per_person: int | None = None,
-) -> int:
-    """The count that a run publishes of so many right answers."""
+    **of_program: Any,
+) -> Any:
+    """What a run publishes of a model's chances of the second class."""
     promise = {"method": "promise by pld", "epsilon": epsilon, "assumptions": "one"}
+    promise["delta"] = delta
     summary = {"guarantees": [promise], "params_sha256": model}
-    answers = np.arange(ROWS) < right
-    program = program_of(seed, digest, rows_per_person)
-    scores = published_scores.noised_accuracy(answers, program, summary)
-    return round(scores["accuracy"] * ROWS)
+    program = program_of(**{"seed": 0, "digest": 1} | of_program)
+    both = np.stack([1 - chances, chances], 1)
+    return published_scores.noised_scores(both, labels, ("no", "yes"), program, summary)
 
 
-def probabilities(right: int, epsilon: float) -> np.ndarray:
-    """Of each count that may be published, from the definition, by summation."""
-    wide = 4000
-    noise = np.arange(-wide, wide + 1)
-    weight = np.exp(-epsilon * np.abs(noise))
-    counts = np.clip(right + noise, 0, ROWS)
-    return np.bincount(counts, weight / weight.sum(), ROWS + 1)
+def published(right: int, **changes: Any) -> float:
+    """The noised count of one bin, where so many of the rows are."""
+    chances = np.where(np.arange(ROWS) < right, 0.02, 0.52)
+    return float(scores_of(chances, np.zeros(ROWS, int), **changes)["counts"][0][0])
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
-def test_by_enumeration_one_row_moves_no_probability_by_more(epsilon: float) -> None:
-    for right in range(ROWS):
-        one, other = (probabilities(n, epsilon) for n in (right, right + 1))
-        assert np.abs(np.log(one / other)).max() == pytest.approx(epsilon)
+def discrete(mean: int, std: float, steps: np.ndarray) -> np.ndarray:
+    """N_Z(mean, std²), from the definition."""
+    weight = np.exp(-(((steps - mean) / std) ** 2) / 2)
+    return weight / weight.sum()
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
-def test_the_sampler_draws_those_probabilities(epsilon: float) -> None:
-    words = discrete_gaussian.seeded_words(7)
-    drawn = [discrete_gaussian.discrete_laplace(epsilon, words) for _ in range(3000)]
-    seen = np.bincount(np.clip(20 + np.array(drawn), 0, ROWS), minlength=ROWS + 1)
-    wanted = len(drawn) * probabilities(20, epsilon)
-    often = wanted > 10
-    seen = np.append(seen[often], seen[~often].sum())
-    wanted = np.append(wanted[often], wanted[~often].sum())
-    assert stats.chisquare(seen, wanted).pvalue > 0.01
-    with pytest.raises(ValueError, match=r"at least 2\^-20, got 1e-09"):
-        discrete_gaussian.discrete_laplace(1e-9, words)
+def delta_of(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
+    return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
+
+
+@pytest.mark.parametrize("deviation", [3.5, 10.0, 100.0])
+def test_by_summation_discrete_noise_hides_no_less_than_gaussian_noise(
+    deviation: float,
+) -> None:
+    """Where its std has so much more; else some δ is above the Gaussian's."""
+    smooth, bare = math.hypot(deviation, published_scores._SMOOTHING), 0.0
+    for shift in (1, 2, round(deviation), round(3 * deviation)):
+        steps = np.arange(-40 * round(deviation), 40 * round(deviation) + shift + 1)
+        mu = shift / deviation
+        for epsilon in np.linspace(0, 3, 31):
+            gaussian = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(
+                epsilon
+            ) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+            zero, moved = (discrete(m, smooth, steps) for m in (0, shift))
+            for pair in ((zero, moved), (moved, zero)):
+                assert delta_of(*pair, epsilon) <= gaussian + 1e-13
+            zero, moved = (discrete(m, deviation, steps) for m in (0, shift))
+            bare = max(bare, delta_of(zero, moved, epsilon) - gaussian)
+    assert bare > 1e-7
+
+
+@pytest.mark.parametrize(
+    ("relation", "most", "length"),
+    [
+        ("replace one record of a client", None, 2**0.5),
+        ("leave one record of a client out", None, 1.0),
+        ("leave all rows of a person out", 3, 3.0),
+        ("replace all rows of a person", 2, 8**0.5),
+    ],
+)
+def test_the_noise_is_as_large_as_epsilon_and_delta_ask(
+    relation: str, most: int | None, length: float
+) -> None:
+    """By many releases; z is analytic, and a bin's count moves by its share of Δ."""
+    program = {"relation": relation, "rows_per_person": most}
+    draws = [
+        np.array(
+            scores_of(np.full(3, 0.5), np.zeros(3, int), model=str(n), **program)[
+                "counts"
+            ]
+        )
+        for n in range(40)
+    ]
+    wanted = length * float(analytic_multiplier(1.0, 1e-5))
+    spread = np.std(draws, axis=0).mean() * math.sqrt(40 / 39)
+    assert spread == pytest.approx(wanted, rel=0.04)
+    assert np.mean(draws, axis=0)[0, 9] == pytest.approx(3, abs=4 * wanted / 40**0.5)
 
 
 @pytest.mark.parametrize("most", [None, 2])
 def test_two_worlds_that_differ_in_a_test_row_are_told_apart_as_claimed(
     most: int | None,
 ) -> None:
-    """The best guess is a threshold; its odds move by e^ε, no more and no less.
+    """The best guess follows the move's direction: right in Φ(μ/2) of all guesses.
 
-    So do they where all rows of a person, `most`, differ at once.
+    So it is where all rows of a person, `most`, differ at once.
     """
-    draws, right = range(800), 20 + (most or 1)
-    counts = [
-        [published(n, model=f"{n} {draw}", rows_per_person=most) for draw in draws]
-        for n in (20, right)
+    moved, draws = most or 1, range(800)
+    releases = [
+        [
+            scores_of(
+                np.where(np.arange(ROWS) < n, 0.02, 0.52),
+                np.zeros(ROWS, int),
+                model=f"{n} {draw}",
+                rows_per_person=most,
+            )
+            for draw in draws
+        ]
+        for n in (20, 20 + moved)
     ]
-    without, with_it = (np.mean(np.array(one) >= right) for one in counts)
-    assert math.log(with_it / without) == pytest.approx(1.0, abs=0.15)
-    below, above = (np.mean(np.array(one) < 21) for one in counts)
-    assert math.log(below / above) == pytest.approx(1.0, abs=0.15)
+    gaps = [
+        np.array([one["counts"][0][0] - one["counts"][0][10] for one in world])
+        for world in releases
+    ]
+    right = np.mean([np.mean(gaps[0] < moved), np.mean(gaps[1] > moved)])
+    claimed = releases[0][0]["risk"]["right_of_100"] / 100
+    mu = 1 / float(analytic_multiplier(1.0, 1e-5))
+    assert claimed == pytest.approx(stats.norm.cdf(mu / 2), rel=1e-4)
+    assert right == pytest.approx(claimed, abs=0.035)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (3.0, 1e-5), (8.0, 1e-4)])
+def test_a_test_row_is_guessed_no_more_often_than_a_training_row(
+    epsilon: float, delta: float
+) -> None:
+    """96 of 100 stood against 70 while the noise was of pure ε."""
+    of_test = scores_of(np.ones(3) / 2, np.ones(3, int), epsilon=epsilon, delta=delta)
+    right = of_test["risk"]["right_of_100"]
+    exact = tradeoff.risk([(epsilon, delta)], exact=True)["right_of_100"]
+    assert right == pytest.approx(exact, rel=1e-4)
+    assert right < tradeoff.of_promises([(epsilon, delta)])["right_of_100"]
+
+
+def test_bounds_that_were_bought_leave_less_noise_budget() -> None:
+    multiplier, risk = tradeoff.of_gaussian(3.0, 1e-5, (6, 0.2))
+    spent = composed_epsilon("pld", multiplier**-2, 1e-5, responses=[(6, 0.2)])
+    assert 2.999 < spent <= 3.0 and not risk["exact"]
+    least, most = (float(analytic_multiplier(e, 1e-5)) for e in (3.0, 1.8))
+    assert least < multiplier < most  # adding ε up is the most that it costs
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"model": "other"}, {"epsilon": 0.2001}, {"seed": 100}, {"digest": 3}],
+    [
+        {"model": "other"},
+        {"epsilon": 0.2001},
+        {"delta": 1.001e-5},
+        {"relation": "leave one record"},
+        {"seed": 100},
+        {"digest": 3},
+    ],
 )
 def test_two_releases_of_one_seed_share_no_noise(change: dict[str, Any]) -> None:
     """Or the difference of two of them would be bare."""
@@ -134,22 +216,9 @@ def test_two_releases_of_one_seed_share_no_noise(change: dict[str, Any]) -> None
         other = one | change
         if "model" in change:
             other["model"] += str(number)
-        pairs.append((published(20, **one), published(20, **other)))
-        assert published(20, **one) == pairs[-1][0]
-    assert np.mean([one == other for one, other in pairs]) < 0.5
-
-
-def test_the_interval_covers_sampling_and_noise() -> None:
-    rng = np.random.default_rng(0)
-    for epsilon, share in ((0.3, 0.9), (3.0, 0.6)):
-        decay = math.exp(-epsilon)
-        noise = rng.geometric(1 - decay, 2000) - rng.geometric(1 - decay, 2000)
-        counts = rng.binomial(ROWS, share, 2000) + noise
-        ends = [published_scores.interval(int(n), ROWS, epsilon) for n in counts]
-        covered = np.mean([low <= share <= high for low, high in ends])
-        assert 0.95 <= covered <= 0.999
-    assert published_scores.interval(ROWS + 5, ROWS, 3.0)[1] == 1.0
-    assert published_scores.interval(-5, ROWS, 3.0)[0] == 0.0
+        pairs.append((published(20, **one) - 20, published(20, **other) - 20))
+        assert published(20, **one) - 20 == pairs[-1][0]
+    assert abs(stats.spearmanr(*zip(*pairs, strict=True)).statistic) < 0.5
 
 
 def own() -> Dataset:
@@ -159,16 +228,22 @@ def own() -> Dataset:
 def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
     summary = run_small(small(**HIDING), tmp_path / "a", dataset=own())
     scores = summary["published_scores"]
-    rows = len(own().test_labels)
+    rows, classes = len(own().test_labels), own().num_classes
     assert scores["rows"] == rows and scores["epsilon"] == 3.0
-    count = scores["accuracy"] * rows
-    assert count == pytest.approx(round(count))
-    assert abs(count - summary["final_accuracy"] * rows) < 20
+    counts = np.array(scores["counts"])
+    assert counts.shape == (classes, classes) and "AUC" not in scores
+    right = np.trace(counts) - summary["final_accuracy"] * rows
+    assert abs(right) < 5 * scores["noise_std"] * classes**0.5
+    low, high = scores["accuracy"][1:]
+    assert low < summary["final_accuracy"] < high
+    again = run_small(small(**HIDING), tmp_path / "c", dataset=own())
+    assert again["published_scores"] == scores
     assert (scores["adversary"], scores["status"]) == ("public", "proved")
-    told = " ".join(headline.sentences(tmp_path / "a", summary).values())
-    assert "Against whoever sees the published accuracy: ε = 3 at δ" in told
-    assert "publish the score with noise alone" in told
-    assert "replacing one test row by any other" in guarantee_table(
+    assert SEED in scores["assumptions"]  # the scores' noise follows from it too
+    said = " ".join(headline.sentences(tmp_path / "a", summary).values())
+    assert "Against whoever sees the published scores: ε = 3 at δ" in said
+    assert "publish the scores with noise alone" in said
+    assert "replacing one record for the test" in guarantee_table(
         [summary["published_scores"]]
     )
     other = run_small(
@@ -227,9 +302,101 @@ def test_a_sweep_publishes_nothing(tmp_path: pathlib.Path) -> None:
         run.sweep.sweep(small(**HIDING), plan, tmp_path, dataset=own())
 
 
-@pytest.mark.hole
-@pytest.mark.parametrize("count", [-60, 0, 80, 140])
-def test_an_interval_has_ends_wherever_the_noise_leads(count: int) -> None:
-    """Beyond the number of rows by more than its width an end was no number."""
-    low, high = published_scores.interval(count, 80, 1.0)
-    assert 0 <= low < high <= 1
+def release_of(rows: int) -> ScoreRelease:
+    """Of three sites, each of which adds noise of so much."""
+    return ScoreRelease(("no", "yes"), 1.0, 0.9, Grid(20, 3, rows), "one record")
+
+
+HALVES = np.repeat(np.eye(2), 10, 0)
+
+
+def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity() -> None:
+    release = release_of(160)
+    rng = np.random.default_rng(0)
+    chances = rng.random(30)
+    chances[:3] = 0, 0.5, 1
+    both, labels = np.stack([1 - chances, chances], 1), rng.integers(0, 2, 30)
+    counts = release.count_rows(both, labels)
+    assert counts.sum() == 30 and counts[labels[1], 9] >= 1
+    assert np.trace(counts @ HALVES) == (both.argmax(1) == labels).sum()
+    for row in range(30):
+        rest = np.arange(30) != row
+        moved = counts - release.count_rows(both[rest], labels[rest])
+        assert np.linalg.norm(moved) == 1
+        for chance, label in ((0.9, 0), (0.2, 1)):
+            other, named = both.copy(), labels.copy()
+            other[row], named[row] = (1 - chance, chance), label
+            moved = counts - release.count_rows(other, named)
+            assert np.linalg.norm(moved) <= math.sqrt(2)
+    many = np.repeat(both, 10, 0), np.repeat(labels, 10)
+    assert release.count_rows(*many).sum() == 160  # as many as train at the largest
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "distance"), [(300, 0.35, 0.5), (300, 0.2, 1.5), (2000, 0.5, 0.0)]
+)
+def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
+    rows: int, share: float, distance: float
+) -> None:
+    """The truth is of the cells' chances: a logistic model's, with normal scores."""
+    release, sites, draws = release_of(rows), 3, 400
+    rng = np.random.default_rng(1)
+    edges = np.log(np.arange(1, 20) / np.arange(19, 0, -1))
+    middle = math.log(share / (1 - share))
+    ends = [-np.inf, *edges, np.inf]
+    cells = np.array(
+        [
+            (1 - share) * np.diff(stats.norm.cdf(ends, middle - distance / 2)),
+            share * np.diff(stats.norm.cdf(ends, middle + distance / 2)),
+        ]
+    )
+    truth = {
+        "accuracy": np.trace(cells @ HALVES),
+        "AUC": cells[1] @ (np.cumsum(cells[0]) - cells[0] / 2) / share / (1 - share),
+    }
+    values: dict[str, list[float]] = {name: [] for name in truth}
+    covered = dict.fromkeys(truth, 0)
+    std = release.share_std * math.sqrt(sites)
+    for _ in range(draws):
+        noised = rng.multinomial(rows, cells.ravel()) + rng.normal(0, std, cells.size)
+        total = np.rint(noised / release.step).reshape(cells.shape)
+        scores = release.estimate_scores(total, sites)
+        for name, true in truth.items():
+            value, low, high = scores[name]
+            values[name].append(value)
+            covered[name] += low - 5e-4 <= true <= high + 5e-4
+    for name, true in truth.items():
+        assert 0.93 <= covered[name] / draws <= 0.995, (name, covered)
+        error = np.std(values[name]) / math.sqrt(draws)
+        assert abs(np.mean(values[name]) - true) < 4 * error + 0.01, name
+    assert scores["noise_std"] == pytest.approx(std)
+    assert scores["guessing"] == pytest.approx(max(share, 1 - share), abs=0.2)
+
+
+def test_more_classes_are_counted_by_the_class_that_is_predicted() -> None:
+    names = ("a", "b", "c")
+    release = release_of(160)._replace(classes=names)
+    labels = np.array([0, 0, 1, 2, 2, 2])
+    chances = np.eye(3)[[0, 1, 1, 2, 2, 0]]
+    counts = release.count_rows(chances, labels)
+    assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 2]]
+    quiet = release._replace(share_std=1e-9)
+    scores = quiet.estimate_scores(counts / quiet.step, 3)
+    assert scores["accuracy"][0] == pytest.approx(4 / 6, abs=1e-3)
+    assert scores["guessing"] == 0.5 and scores["most_frequent"] == "c"
+    assert "AUC" not in scores and scores["rows"] == 6
+
+
+def test_medpars_test_rows_know_an_auc_as_well_as_the_docs_say() -> None:
+    """docs/own_data.md: ±.08 at ε = 3, 299 rows, AUC .64."""
+    z, _ = tradeoff.of_gaussian(3.0, 1e-5, (0, 0.0))
+    release = ScoreRelease(("0", "1"), z, z, Grid(28, 1, 299), "one record")
+    rng, halves = np.random.default_rng(2), []
+    for _ in range(100):
+        labels = rng.random(299) < 0.365
+        chances = special.expit(rng.normal(-0.6 + 0.5 * labels))
+        both = np.stack([1 - chances, chances], 1)
+        counts = release.count_rows(both, labels + 0) + rng.normal(0, z, (2, 20))
+        scores = release.estimate_scores(counts / release.step, 1)
+        halves.append(np.ptp(scores["AUC"][1:]) / 2)
+    assert abs(np.mean(halves) - 0.08) < 0.005
