@@ -33,9 +33,9 @@ def effects(run: RunFiles, folder: Path) -> list[Effect]:
         values = column.values
         inputs = category_features(values) if values else np.array([[-1.0], [1.0]])
         changes = inputs[1:] - inputs[0]
-        log_odds = (changes @ weights[: column.width]).tolist()
-        lengths = np.linalg.norm(changes, axis=1).tolist()
-        rows += zip([name] * len(log_odds), values[1:] or [None], log_odds, lengths)
+        for category, change in zip(values[1:] or [None], changes, strict=True):
+            log_odds = float(change @ weights[: column.width])
+            rows.append((name, category, log_odds, float(np.linalg.norm(change))))
         weights = weights[column.width :]
     return rows
 
@@ -44,8 +44,8 @@ def largest_noise(run: RunFiles) -> float | None:
     """The largest standard error that noise can have in a weight of w₁ - w₀, by public
     numbers alone; None where these do not say it.
 
-    SE² = 2 Σₜ (hₜ aₜ)² / d of the noise aₜ of round t on all d weights, with hₜ = η (1 -
-    β^(T-t+1)) / (1 - β), what server momentum β makes of it by round T. This is the
+    SE² = 2 Σₜ (hₜ aₜ)² / d of the noise aₜ of round t on all d weights, with
+    hₜ = η (1 - β^(T-t+1)) / (1 - β), what server momentum β makes of it by round T. This is the
     noise of a weight that no row pulls back. A convex loss pulls: along a direction of
     curvature λ the polynomial hₜ (Chebyshev's, of the second kind) is no larger where
     0 <= ηλ <= 2(1 + β), as is needed for stable steps.

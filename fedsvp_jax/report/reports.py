@@ -58,7 +58,7 @@ def write_run_report(run_dir: str | Path) -> Path:
         public=_write_protection_page(run, folder),
         spent=labels.least_spent(summary),
         effects=coefficients.effects(run, folder),
-        noise=coefficients.largest_noise(run),
+        largest_noise=coefficients.largest_noise,
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
         clients=contributions.client_table(run),
