@@ -44,11 +44,11 @@ def largest_noise(run: RunFiles) -> float | None:
     """The largest standard error that noise can have in a weight of w₁ - w₀, by public
     numbers alone; None where these do not say it.
 
-    SE² = 2 Σₜ (hₜ aₜ)² / d of the noise aₜ of round t on all d weights, with
-    hₜ = η (1 - β^(T-t+1)) / (1 - β), what server momentum β makes of it by round T. This is the
-    noise of a weight that no row pulls back. A convex loss pulls: along a direction of
-    curvature λ the polynomial hₜ (Chebyshev's, of the second kind) is no larger where
-    0 <= ηλ <= 2(1 + β), as is needed for stable steps.
+    SE² = 2 Σₜ (hₜ aₜ)² / d of the noise aₜ of round t on all d weights. Server momentum
+    β makes of it hₜ = η (1 - β^(T-t+1)) / (1 - β) by round T where no row pulls the
+    weight back. A convex loss pulls: along a direction of curvature λ the polynomial hₜ
+    (Chebyshev's, of the second kind) is no larger where 0 <= ηλ <= 2(1 + β), as is
+    needed for stable steps.
     """
     config, norms = run.config, [row.get("aggregate_noise_l2") for row in run.metrics]
     if config.get("server_optimizer") != "sgd" or None in norms:
