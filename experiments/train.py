@@ -89,7 +89,7 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.core.files import write_json
     from fedsvp_jax.data.dataset import Dataset
     from fedsvp_jax.federation import federated_data
-    from fedsvp_jax.run import noise_key
+    from fedsvp_jax.run import noise_key, trained_model
 
     from . import dry_run
 
@@ -125,11 +125,13 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.report import headline
 
     place = pathlib.Path(values.output_dir)
+    model = None if data.schema is None else run.load_model(place)
     if values.goal is not None and values.reference:
         assert isinstance(data, Dataset)
-        write_json(place / headline.REFERENCE, run.reference_scores(config, data))
-    if data.schema is not None:
-        run.load_model(place).save(place / "model.safetensors")
+        scores = run.reference_scores(config, data, model)
+        write_json(place / headline.REFERENCE, scores)
+    if model is not None:
+        model.save(place / trained_model.MODEL)
     command.write_report(values)
     print(
         messages.filled(

@@ -111,8 +111,7 @@ class Dataset:
       changed_cells: of a table's columns: cells that were "clamped" to the bounds,
         "others" that became `*`, and "missing" ones that were filled. It looked at the
         rows, and is for whoever has them alone.
-      repeating_ids: columns that no feature is made of, whose values repeat as ids of
-        persons do, where a row is the unit of privacy.
+      notices: warnings of a table's rows, for whoever has them alone.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -139,7 +138,7 @@ class Dataset:
     train_persons: np.ndarray | None = None
     rows_per_person: int | None = None
     changed_cells: Mapping[str, CellMasks] = dataclasses.field(default_factory=dict)
-    repeating_ids: Names = ()
+    notices: Names = ()
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -377,7 +376,7 @@ class ClientStore:
     public_test: bool = False
 
     # What a data set in memory may have, and a store does not.
-    class_names = train_targets = test_targets = schema = repeating_ids = None
+    class_names = train_targets = test_targets = schema = None
     test_columns = MappingProxyType[str, Column]({})
 
     @property

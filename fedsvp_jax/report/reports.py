@@ -11,6 +11,7 @@ from fedsvp_jax.core.files import Record, sha256, toml_beside
 from fedsvp_jax.run.trained_model import SCHEMA, schema_of
 
 from . import (
+    coefficients,
     contributions,
     epsilon_page,
     guarantees,
@@ -56,6 +57,8 @@ def write_run_report(run_dir: str | Path) -> Path:
         schema=schema_of(folder),
         public=_write_protection_page(run, folder),
         spent=labels.least_spent(summary),
+        effects=coefficients.effects(run, folder),
+        largest_noise=coefficients.largest_noise,
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
         clients=contributions.client_table(run),

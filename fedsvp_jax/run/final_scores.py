@@ -55,17 +55,22 @@ def scores_of(
     }
 
 
-def reference_scores(config: ResolvedConfig, data: Dataset) -> Record:
+def reference_scores(
+    config: ResolvedConfig, data: Dataset, trained: TrainedModel | None = None
+) -> Record:
     """Scores of logistic regression on the training rows of all clients, which hides
     nothing.
 
     It is the optimum of the log loss of the rows, weighted by `class_weights`, with the
     ridge of scikit-learn: min over W and b of Σ_i w_{y_i}·loss_i(W, b) + ‖W‖²/2.
 
+    Args:
+      trained: the model of all clients, which is compared with each client's own.
+
     Returns:
       those of `scores.of_table`; and, where test rows belong to several clients that
-      train, `alone`: the scores on these rows if each is predicted by such a regression
-      on its own client's training rows.
+      train, `alone`: `scores.compared` on these rows, of `trained`, and of such a
+      regression on the training rows of each row's client.
     """
     tested, _ = loading.withhold_validation(config, data)
     labels, names = tested.test_labels, data.class_names
@@ -73,18 +78,18 @@ def reference_scores(config: ResolvedConfig, data: Dataset) -> Record:
         _probabilities(config, tested, ..., ...), labels, names, tested.test_clients
     )
     owners, writers = tested.test_writers, data.train_writers
-    if config.partition != "by_writer" or config.num_clients == 1 or owners is None:
+    is_several = config.partition == "by_writer" and config.num_clients > 1
+    if trained is None or owners is None or writers is None or not is_several:
         return pooled
-    assert writers is not None
     chances = np.full((len(labels), data.num_classes), np.nan)
     for part in loading.client_parts(config, data):
         rows = owners == writers[part[0]]
         if rows.any():
             chances[rows] = _probabilities(config, tested, part, rows)
     rows = np.isfinite(chances[:, 0])
-    if not rows.any():
-        return pooled
-    return pooled | {"alone": scores.of_table(chances[rows], labels[rows], names)}
+    both = np.stack([trained.probabilities(tested.test_inputs), chances])
+    alone = scores.compared(both[:, rows], labels[rows], owners[rows])
+    return pooled | ({"alone": alone} if alone else {})
 
 
 def _probabilities(

@@ -116,8 +116,12 @@ def train(
             "private_attribute": attributes.private,
             "by_client": session.accounts[0].by_client(),
         }
-        if data.schema is not None and data.repeating_ids:
-            summary["repeating_ids"] = data.repeating_ids
+        if isinstance(data, Dataset) and data.schema is not None:
+            summary["notices"] = data.notices
+            summary["changed_cells"] = {
+                name: {kind: [mask.sum(), mask.size] for kind, mask in masks.items()}
+                for name, masks in data.changed_cells.items()
+            }
         if program.data.client_names is not None:
             summary["client_names"] = program.data.client_names
         if config.influence_filter != "none" or config.corrupted_share > 0:

@@ -24,7 +24,7 @@ from .checkpoint import Checkpointer
 from .folder import identity
 
 FORMATS = (".safetensors", ".msgpack")
-SCHEMA = "schema.toml"  # of a run on a table, in its folder
+SCHEMA, MODEL = "schema.toml", "model.safetensors"  # of a run on a table
 _METADATA = "fedsvp_jax"  # the key of what a model file says of itself
 # Of a run's settings, those that a model file needs to predict, and to say what it is.
 _SETTINGS = (

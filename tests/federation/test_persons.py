@@ -321,11 +321,11 @@ def test_ids_that_repeat_are_warned_of_where_the_unit_is_a_row():
     ids = dataclasses.replace(ids, columns=columns)
     with pytest.warns(UserWarning, match=r"values of column id repeat.*\[person\] col"):
         data = from_table(table(), schema=ids, drop=["hospital"])
-    assert data.repeating_ids == ("id",)  # which the page of a run names
+    assert "values of column id repeat" in data.notices[0]  # which a run's page lists
     client = from_table(
         table(), schema=dataclasses.replace(ids, unit="client"), drop=["hospital"]
     )
-    assert client.repeating_ids == ()
+    assert client.notices == ()
     with pytest.warns(UserWarning) as said:  # of other things: each person is a client
         from_table(
             table(), schema=dataclasses.replace(ids, client="id"), drop=["hospital"]

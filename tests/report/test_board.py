@@ -32,12 +32,13 @@ def test_the_sheet_answers_what_a_board_asks(run_dir: Path) -> None:
 
 def test_the_sheet_has_each_hospitals_own_model_and_a_leak(run_dir: Path) -> None:
     assert "own model" not in scored(run_dir)
-    own = SCORES | {"auc": 0.57, "auc_interval": [0.5, 0.64]}
+    ends = {"difference": 0.04, "interval": [0.01, 0.07]}
+    own = {"pairs": 1200, "auc": [0.61, 0.57], **ends}
     beside = run_dir / "reference.json"
     beside.write_text(json.dumps(SCORES | {"alone": own}))
     sheet = scored(run_dir)
     assert "Is it better than a hospital&#39;s own" in sheet.replace("'", "&#39;")
-    assert "By AUC, the federated model is better." in sheet
+    assert "(95 %: +1.0 to +7.0): the federated model is better." in sheet
     assert "Warning" not in sheet
     near = {"auc": 0.999, "auc_interval": [0.985, 1.0]}
     assert "Is a column known only after the outcome?" in scored(run_dir, **near)
@@ -58,13 +59,13 @@ def report_of(run_dir: Path) -> str:
     return (run_dir / "report.html").read_text()
 
 
-def test_the_sheet_names_ids_that_repeat(run_dir: Path) -> None:
-    """The published page may not: whether ids repeat, the records decide."""
-    assert "repeat, as ids" not in scored(run_dir)
-    change(run_dir / "summary.json", repeating_ids=["<pid>", "mother"])
+def test_the_sheet_sends_to_warnings_about_the_rows(run_dir: Path) -> None:
+    """They stood on the console alone."""
+    assert "about the rows" not in scored(run_dir) + report_of(run_dir)
+    change(run_dir / "summary.json", notices=["values of column <pid> repeat"])
     page = report.write_run_report(run_dir).read_text()
-    assert "Values of column &lt;pid&gt; repeat, as ids of persons do" in page
-    assert "of column mother repeat" in page
+    assert "<strong>Read the warnings about the rows below</strong>" in page
+    assert "<li>values of column &lt;pid&gt; repeat</li>" in page
 
 
 def test_the_sheet_of_a_useless_or_nominal_model_says_no(run_dir: Path) -> None:

@@ -362,7 +362,7 @@ def test_what_a_board_decides_by_is_the_first_sheet(
     run_dir: Path, tmp_path: Path
 ) -> None:
     """All else follows on sheets of its own."""
-    own = SCORES | {"auc": 0.57, "auc_interval": [0.5, 0.64]}
+    own = {"pairs": 9, "auc": [0.6, 0.5], "difference": 0.1, "interval": [0.0, 0.2]}
     (run_dir / "reference.json").write_text(json.dumps(SCORES | {"alone": own}))
     scored(run_dir, auc=0.999, auc_interval=[0.985, 1.0])
     page, file = tmp_path / "front.html", tmp_path / "front.pdf"

@@ -114,19 +114,12 @@ def test_scores_stand_beside_guessing_and_no_privacy(tmp_path: pathlib.Path) -> 
     assert headline.filled("quality", {}) == headline.filled("details", {}) == ""
 
 
-ALONE = {"auc": 0.57, "auc_interval": [0.5, 0.64], "accuracy": 0.64}
-
-
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [
-        ([0.5, 0.81], "the federated model is better."),
-        (
-            [0.5, 0.83],
-            "which one is better is open: the intervals overlap, and their difference "
-            "on the same rows was not tested.",
-        ),
-        ([0.95, 0.99], "the federated model is worse."),
+        ([0.01, 0.07], "+1.0 to +7.0): the federated model is better."),
+        ([-0.02, 0.1], "-2.0 to +10.0): which one is better is open."),
+        ([-0.03, -0.01], "-3.0 to -1.0): the federated model is worse."),
     ],
 )
 def test_each_clients_own_model_stands_beside_it(
@@ -134,13 +127,17 @@ def test_each_clients_own_model_stands_beside_it(
 ) -> None:
     """A board's first question: is it better than our own model alone?"""
     summary = {"guarantees": [ROW], "adversary": "server", "test_scores": SCORES}
-    own = ALONE | {"counts": {"no": 60, "yes": 30}, "auc_interval": ends}
+    middle = sum(ends) / 2
+    own = {"pairs": 1234, "auc": [0.57 + middle, 0.57], "difference": middle}
+    own |= {"interval": ends}
     assert headline.sentences(tmp_path, summary)["alone"] == ""
     (tmp_path / "reference.json").write_text(json.dumps(SCORES | {"alone": own}))
     assert headline.sentences(tmp_path, summary)["alone"] == (
-        "Each client's own model, without the others and without privacy (logistic "
-        "regression on its rows, tested on 90 of the 100 test rows): AUC 0.570 (95 %: "
-        f"{ends[0]:.3f} to {ends[1]:.3f}), accuracy 64.0 %. By AUC, {verdict}"
+        "Each client's own model (logistic regression on its rows alone, without "
+        "privacy), on the same test rows: of 1,234 pairs of rows of one client, which "
+        "differ in class, it ranks 57.0 % right, the federated model "
+        f"{57 + 100 * middle:.1f} %. The difference is {100 * middle:+.1f} points "
+        f"(95 %: {verdict}"
     )
 
 

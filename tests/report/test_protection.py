@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scored_runs import SCORES, scored
+from scored_runs import SCHEMA, SCORES, scored
 from small_folders import change, copy
 
 from fedsvp_jax import report
@@ -278,8 +278,14 @@ def test_the_page_names_the_unit_and_nothing_that_the_records_decide(
     """It said "is protected less" below "not covered"."""
     before = page_of(run_dir)
     assert "One row is assumed to be one person." in before
-    change(run_dir / "summary.json", repeating_ids=["<pid>", "mother"])
-    assert page_of(run_dir) == before  # the run's own page names them
+    (run_dir / "schema.toml").write_text(SCHEMA)
+    cells = {"age": {"clamped": [7, 100]}}
+    before = page_of(run_dir)
+    change(run_dir / "summary.json", notices=["<pid> repeats"], changed_cells=cells)
+    assert page_of(run_dir) == before  # the run's own page lists them
+    text = (run_dir / "report.html").read_text()
+    for part in ("&lt;pid&gt; repeats", "age: 7 of 100 cells are clamped"):
+        assert part in text
     parts = page.templates().get_template("parts.html").make_module({"sections": []})
     claim = {"relation": "replace all rows of a person"}
     schema = {"person": "pid", "rows_per_person": 2}

@@ -73,12 +73,20 @@ def by_client(tested: np.ndarray) -> Dataset:
     )
 
 
+class Federated:
+    """A model that ranks by the first column."""
+
+    def probabilities(self, inputs: np.ndarray) -> np.ndarray:
+        return np.stack([-inputs[:, 0], inputs[:, 0]], 1)
+
+
 def test_each_client_alone_predicts_its_own_test_rows() -> None:
     """Nothing said whether a hospital needs the others: medpar's own have AUC .567."""
     data = by_client(np.arange(400) % 4 - 1)
     settings = {"dataset": "csv", "batch_size": 1, "partition": "by_writer"}
     config = resolve(ExperimentConfig(**settings, num_clients=3), dataset=data)
-    found = run.reference_scores(config, data)["alone"]
+    assert "alone" not in run.reference_scores(config, data)
+    found = run.reference_scores(config, data, Federated())["alone"]
     chances = np.tile([0.0, 1.0], (400, 1))  # of Genf, which has seen class 1 alone
     for client in (0, 2):
         rows, mine = data.train_writers == client, data.test_writers == client
@@ -92,21 +100,24 @@ def test_each_client_alone_predicts_its_own_test_rows() -> None:
         )
         chances[mine] = by_newton(part, (1, 1))[mine]
     known = data.test_writers >= 0
-    expected = scores.of_table(chances[known], data.test_labels[known], None)
-    assert sum(found["counts"].values()) == 300
-    for name in ("auc", "accuracy", "log_loss", "auc_interval"):
-        assert found[name] == pytest.approx(expected[name], abs=2e-3), name
+    both = np.stack([Federated().probabilities(data.test_inputs), chances])
+    expected = scores.compared(
+        both[:, known], data.test_labels[known], data.test_writers[known]
+    )
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=2e-3), name
 
 
 def test_one_client_and_rows_of_nobody_have_no_such_scores() -> None:
     data = by_client(np.full(40, -1))
     settings = ExperimentConfig(dataset="csv", batch_size=1)
     several = resolve(dataclasses.replace(settings, num_clients=3), dataset=data)
-    assert "alone" not in run.reference_scores(several, data)
+    assert "alone" not in run.reference_scores(several, data, Federated())
     data = by_client(np.zeros(40))
     dealt = dataclasses.replace(settings, num_clients=2, partition="iid")
     for each in (dealt, dataclasses.replace(settings, num_clients=1)):
-        assert "alone" not in run.reference_scores(resolve(each, dataset=data), data)
+        config = resolve(each, dataset=data)
+        assert "alone" not in run.reference_scores(config, data, Federated())
 
 
 def test_rows_of_one_class_have_a_reference_too() -> None:

@@ -1,5 +1,6 @@
 """Scores of a table's test rows beside accuracy: what an accuracy alone would hide."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from fedsvp_jax.core.files import Record
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
+_FEWEST = 10  # rows of a class in the pairs by which two models are compared
 BETTER = "better than guessing"
 SHARES = np.linspace(0, 1, 1001)  # that an interval may hold
 ERRORS = 1.96  # standard errors of a 95 % interval
@@ -17,19 +19,71 @@ ERRORS = 1.96  # standard errors of a 95 % interval
 def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
     """P[s₊ > s₋] + P[s₊ = s₋]/2 of a positive and a negative row; None without both.
 
-    The Mann-Whitney statistic, by mid-ranks, over the number of pairs.
+    The Mann-Whitney statistic over the number of pairs.
 
     Args:
       scores: (n,) larger for what is thought positive.
       positive: (n,) bool.
     """
-    ones = int(positive.sum())
-    if not 0 < ones < len(positive):
-        return None
+    pairs = np.where(positive, (~positive).sum(), positive.sum()).sum()
+    return float(_pairs_won(scores, positive).sum() / pairs) if pairs else None
+
+
+def _pairs_won(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """(n,) of each row's pairs with rows of the other kind, how many are ranked right;
+    a tie counts half.
+    """
     from scipy.stats import rankdata  # which takes a while to import
 
-    above = rankdata(scores)[positive].sum() - ones * (ones + 1) / 2
-    return float(above / (ones * (len(positive) - ones)))
+    below = rankdata(scores)  # by mid-ranks
+    for side in (positive, ~positive):
+        below[side] -= rankdata(scores[side])
+    return np.where(positive, below, positive.sum() - below)
+
+
+def compared(
+    chances: np.ndarray, labels: np.ndarray, clients: np.ndarray
+) -> Record | None:
+    """AUC of two models within clients, and the 95 % interval of their difference.
+
+    A pair is two rows of one client, of a class and of another. With wᵢ, the pairs of
+    row i, and dᵢ, how many more of them the first model ranks right, the difference is
+    D = Σdᵢ / Σwᵢ, and SE² = Σ(dᵢ - D·wᵢ)² / (Σwᵢ/2)². Of one client this is the
+    variance of DeLong, DeLong and Clarke-Pearson (1988), with n in the place of n - 1.
+
+    Scores of different clients are not compared, since each client's own model has an
+    intercept of its own.
+
+    Args:
+      chances: (2, n, classes) the models' probabilities.
+      labels: (n,) in [0, classes).
+      clients: (n,) whose each row is.
+
+    Returns:
+      pairs; auc, of both models; difference; interval. None where too few rows are in
+      a pair for the interval.
+    """
+    classes = chances.shape[2]
+    won, pairs = np.zeros(chances.shape[:2]), np.zeros(len(labels))
+    ranked = range(int(classes == 2), classes)  # of two, the second says all
+    for client, c in itertools.product(np.unique(clients), ranked):
+        rows = clients == client
+        positive = labels[rows] == c
+        pairs[rows] += np.where(positive, (~positive).sum(), positive.sum())
+        for model, of_rows in zip(chances, won, strict=True):
+            of_rows[rows] += _pairs_won(model[rows, c], positive)
+    if np.sort(np.bincount(labels[pairs > 0], minlength=classes))[-2] < _FEWEST:
+        return None
+    number = pairs.sum() / 2
+    areas = won.sum(1) / pairs.sum()
+    difference = areas[0] - areas[1]
+    error = np.linalg.norm(won[0] - won[1] - difference * pairs) / number
+    return {
+        "pairs": int(number),
+        "auc": areas.tolist(),
+        "difference": float(difference),
+        "interval": (difference + np.array([-ERRORS, ERRORS]) * error).tolist(),
+    }
 
 
 def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:

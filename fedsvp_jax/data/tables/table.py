@@ -172,12 +172,11 @@ def from_table(
         _, persons = cells.distinct(columns[person])
         check_one_client(persons, of_client, clients, name)
     is_test = _split_rows(columns, test_fraction, dropped, of_client, persons, name)
-    repeating = [
-        column
+    notices = [
+        draft.REPEAT.format(column)
         for column in sorted(columns.keys() - {label, client})
         if declared.unit == "row" and draft.repeats(column, columns[column])
     ]
-    notices = [*map(draft.REPEAT.format, repeating)]
     chosen = np.ones(rows, bool)
     if persons is not None and limit is not None:
         # At most so many rows of each person, drawn whatever they hold.
@@ -265,7 +264,7 @@ def from_table(
         train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
         changed_cells=encoded.changed_cells,
-        repeating_ids=tuple(n for n in repeating if n not in schema.features),
+        notices=tuple(notices),
     )
 
 

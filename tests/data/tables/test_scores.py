@@ -122,3 +122,56 @@ def test_each_test_row_has_its_client_also_after_the_validation() -> None:
     assert rest.test_clients == [names[x] for x in rest.test_inputs[:, 0]]
     without = dataclasses.replace(data, test_writers=None)
     assert without.test_clients is None and without.fingerprint == data.fingerprint
+
+
+def of_hospitals(hospitals: int, rows: int) -> tuple[np.ndarray, ...]:
+    """Two models' probabilities, classes and hospitals of made-up test rows."""
+    rng = np.random.default_rng(hospitals)
+    clients = np.repeat(np.arange(hospitals), rng.integers(2, rows, hospitals))
+    truth = rng.normal(size=len(clients))
+    labels = (truth + rng.normal(size=len(clients)) > 0.7).astype(int)
+    ranks = [truth + noise * rng.normal(size=len(clients)) for noise in (1, 1.5)]
+    ranks[1] += 5 * clients  # own models' intercepts, which a pooled AUC would rank by
+    ranks[1] = ranks[1].round(1)  # ties
+    return np.array([np.stack([-r, r], 1) for r in ranks]), labels, clients
+
+
+@pytest.mark.parametrize(("hospitals", "rows"), [(40, 12), (1, 200)])
+def test_two_models_are_compared_on_pairs_of_one_hospital(
+    hospitals: int, rows: int
+) -> None:
+    """Two intervals that overlap left open which is better, on the same rows."""
+    chances, labels, clients = of_hospitals(hospitals, rows)
+    found = scores.compared(chances, labels, clients)
+    ranks, ones = chances[..., 1], labels == 1
+    pairs = clients[ones][:, None] == clients[~ones]
+    apart = np.sign(ranks[:, ones][:, :, None] - ranks[:, ~ones][:, None])
+    won = (1 + apart) / 2 * pairs
+    areas = won.sum((1, 2)) / pairs.sum()
+    assert found["pairs"] == pairs.sum()
+    assert found["auc"] == pytest.approx(areas)
+    assert found["difference"] == pytest.approx(areas[0] - areas[1])
+    gain = won[0] - won[1]
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(len(labels), [1 / len(labels)] * len(labels), size=2000)
+    weighted = np.einsum("bi,ij,bj->b", drawn[:, ones], gain, drawn[:, ~ones])
+    weighted /= np.einsum("bi,ij,bj->b", drawn[:, ones], pairs, drawn[:, ~ones])
+    half = (found["interval"][1] - found["interval"][0]) / 2
+    assert half == pytest.approx(1.96 * weighted.std(), rel=0.15)
+    assert np.mean(found["interval"]) == pytest.approx(found["difference"])
+
+
+def test_too_few_rows_are_not_compared() -> None:
+    chances, labels, clients = of_hospitals(40, 12)
+    few = np.cumsum(labels) < 10
+    assert scores.compared(chances[:, few], labels[few], clients[few]) is None
+    alone = np.arange(len(labels))  # no hospital has a pair
+    assert scores.compared(chances, labels, alone) is None
+
+
+def test_classes_are_compared_each_with_the_rest() -> None:
+    rng = np.random.default_rng(0)
+    labels, clients = rng.integers(0, 3, 300), rng.integers(0, 4, 300)
+    right = np.eye(3)[labels]
+    found = scores.compared(np.stack([right, np.ones((300, 3))]), labels, clients)
+    assert found["auc"] == [1.0, 0.5] and found["interval"][0] > 0.49

@@ -1,0 +1,135 @@
+"""Odds ratios on a run's page: what a statistician reads of the published model."""
+
+import dataclasses
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from safetensors.numpy import save_file
+from scored_runs import SCORES
+from small_folders import change
+
+from fedsvp_jax import report
+from fedsvp_jax.data.tables import encoding
+from fedsvp_jax.data.tables.schema import from_toml
+from fedsvp_jax.report import coefficients, read
+
+SCHEMA = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes"]
+[columns.sex]
+type = "category"
+values = ["F", "M", "*"]
+[columns.age]
+type = "number"
+bounds = [20, 100]
+[columns.dose]
+type = "number"
+bounds = [0.5, 64]
+log = true
+[columns.seen]
+type = "date"
+bounds = [2020-01-01, 2022-01-01]
+"""
+WEIGHTS = np.array([0.1, 0.4, -0.3, 0.8, -0.6, 0.2], np.float32)
+
+
+@pytest.fixture
+def folder(run_dir: Path) -> Path:
+    """A run of a logistic model on a table."""
+    (run_dir / "schema.toml").write_text(SCHEMA)
+    change(run_dir / "config.json", model="logistic", num_classes=2)
+    change(run_dir / "summary.json", test_scores=SCORES)
+    save(run_dir)
+    return run_dir
+
+
+def save(folder: Path) -> None:
+    kernel = np.stack([0.5 * WEIGHTS, 1.5 * WEIGHTS])
+    save_file({"params/kernel": kernel}, folder / "model.safetensors")
+
+
+def log_odds(**cells: str) -> float:
+    """What the model says of a row."""
+    row = {"sex": "F", "age": "20", "dose": "0.5", "seen": "2020-01-01"} | cells
+    columns = {name: pa.chunked_array([[cell]]) for name, cell in row.items()}
+    encoded = encoding.encode(from_toml(SCHEMA, "s"), columns, "t")
+    return float(encoded.inputs[0] @ WEIGHTS)
+
+
+def test_ratios_are_those_of_the_models_predictions(folder: Path) -> None:
+    changes = [
+        ("sex", "M"), ("sex", "other"), ("age", "100"), ("dose", "64"),
+        ("seen", "2022-01-01"),
+    ]  # fmt: skip
+    found = coefficients.effects(read.read_run(folder), folder)
+    for (name, value), effect in zip(changes, found, strict=True):
+        assert effect[0] == name
+        expected = log_odds(**{name: value}) - log_odds()
+        assert effect[2] == pytest.approx(expected, abs=1e-6), name
+    assert [effect[1] for effect in found] == ["M", "*", None, None, None]
+    assert [e[3] for e in found] == pytest.approx([2**0.5, 1.5**0.5, 2, 2, 2])
+    text = re.sub("<[^>]+>", " ", report.write_run_report(folder).read_text())
+    year = math.exp(log_odds(age="61") - log_odds(age="60"))
+    twice = math.exp(log_odds(dose="2.5") - log_odds(dose="1"))  # 1 + x - low: 1.5, 3
+    day = math.exp(log_odds(seen="2020-01-02") - log_odds())
+    for part in (
+        f"{year:.4g} (1 more)",
+        f"{twice:.4g} (dose +0.5 doubles)",
+        f"{day:.4g} (a day more)",
+        "“M”, against “F”",
+        "2020-01-01 to 2022-01-01",
+        "Odds ratios of class “yes”",
+    ):
+        assert part in " ".join(text.split()), part
+
+
+def test_other_models_have_no_such_table(folder: Path) -> None:
+    def page() -> str:
+        return report.write_run_report(folder).read_text()
+
+    assert 'id="coefficients"' in page()
+    for changes in ({"model": "mlp"}, {"num_classes": 3}):
+        before = json.loads((folder / "config.json").read_text())
+        change(folder / "config.json", **changes)
+        assert 'id="coefficients"' not in page()
+        change(folder / "config.json", **before)
+    (folder / "model.safetensors").unlink()
+    assert 'id="coefficients"' not in page()
+    save(folder)
+    (folder / "summary.json").unlink()
+    assert 'id="coefficients"' not in page()
+
+
+def test_the_noise_of_a_weight_that_no_row_pulls_is_the_largest(folder: Path) -> None:
+    """The server's steps are run, of noise alone, flat and in a valley."""
+    run = read.read_run(folder)
+    norms, rate, momentum, size = [3.0, 2.0, 2.0, 1.0, 0.5], 0.7, 0.9, 100
+    settings = {"server_learning_rate": rate, "server_momentum": momentum}
+    run = dataclasses.replace(
+        run,
+        config=run.config | settings | {"server_optimizer": "sgd"},
+        metrics=[{"aggregate_noise_l2": norm} for norm in norms],
+        summary=run.summary | {"num_parameters": size},
+    )
+    found = coefficients.largest_noise(run)
+    rng = np.random.default_rng(0)
+    for curvature in (0.0, 0.5, 2.0, 2 * (1 + momentum) / rate):
+        weights = np.zeros((2, 20000))
+        speed = np.zeros_like(weights)
+        for norm in norms:
+            noise = rng.normal(size=weights.shape) * norm / math.sqrt(size)
+            speed = momentum * speed + noise - curvature * weights
+            weights = weights + rate * speed
+        spread = (weights[1] - weights[0]).std()
+        assert spread <= 1.02 * found
+        assert curvature or spread == pytest.approx(found, rel=0.02)
+    other = dataclasses.replace(run, config=run.config | {"server_optimizer": "adam"})
+    assert coefficients.largest_noise(other) is None
+    change(folder / "config.json", server_optimizer="adam")
+    assert "no interval is given" in report.write_run_report(folder).read_text()
