@@ -66,7 +66,7 @@ known without the rows (a registry, a publication): `plan` needs them.
 decimal, thousands, encoding: how every such file is written, whatever its records. One
 whose fractions all have the other decimal mark is read by that.
 Types: number, percent, category (* takes all others, and blanks), date, time, drop,
-which leaves a column out, whatever else stands below its name."""
+which leaves a column out, whatever else stands below its name; [drop] lists such."""
 
 
 def confirm(path: pathlib.Path) -> None:

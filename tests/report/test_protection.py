@@ -106,7 +106,11 @@ def test_the_choice_of_epsilon_is_judged_beside_others(
     risk = {row["adversary"]: tradeoff.of_promises([(row["epsilon"], 1e-5)])}
     change(run_dir / "summary.json", guarantees=[row], risk=risk)
     change(run_dir / "config.json", secret_noise=secret, target_delta=1e-5)
-    page = " ".join(page_of(run_dir).split('<section id="assumptions"')[0].split())
+    text = page_of(run_dir)
+    # Text for an assessment claims nothing that the page does not.
+    protects = not answer.startswith("No")
+    assert ("data protection impact assessment" in text) == protects
+    page = " ".join(text.split('<section id="assumptions"')[0].split())
     assert answer in page.split("a reasonable choice?</strong>")[1], page[-900:]
     cells = re.findall('<td class="num" data-head="[^"]*">([^<]*)</td>', page)
     rows = [cells[n : n + 5] for n in range(0, len(cells), 5)]
