@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..dataset import MISFIT_SHARES, CellMasks, Dataset, Names, check_one_client
 from ..source_settings import TableSettings
-from . import cells, draft, encoding, files, literals, table_file
+from . import cells, draft, duplicates, encoding, files, literals, table_file
 from .cells import Columns
 from .schema import Schema, SchemaColumn
 
@@ -151,6 +151,7 @@ def from_table(
     _check_lengths(columns, name)
     listed = columns if schema is None else {*columns, UNDECLARED}
     files.check_columns((label, client, person, *drop), listed, name)
+    question = duplicates.question(columns, declared.unit, person)
     if test is not None:
         tested = table_file.columns_of(test, name)
         _check_lengths(tested, f"{name}: the test table")
@@ -177,7 +178,7 @@ def from_table(
         for column in sorted(columns.keys() - {label, client})
         if declared.unit == "row" and draft.repeats(column, columns[column])
     ]
-    notices = [*map(draft.REPEAT.format, repeating)]
+    notices = [*map(draft.REPEAT.format, repeating), *filter(None, [question])]
     chosen = np.ones(rows, bool)
     if persons is not None and limit is not None:
         # At most so many rows of each person, drawn whatever they hold.
