@@ -190,7 +190,7 @@ def test_a_site_of_one_class_or_of_copies_is_asked_at_its_join(
     label = read_schema(dealt / "schema.toml").label
     assert label is not None
     one = [row | {label: rows[0][label]} for row in rows]
-    twice = rows + rows[:20]
+    twice = rows[:90] + rows[:10]
     for name, each in (("one", one), ("both", rows[1:]), ("twice", twice)):
         own = written(tmp_path / f"{name}.csv", each)
         words = ("join", str(dealt / "federation"), f"--records={own}")

@@ -39,8 +39,9 @@ def test_copies_are_counted_and_the_first_is_named() -> None:
 
 def test_names_of_rows_hide_no_copy() -> None:
     numbered = np.arange(len(COPIES))
+    numbered_cells = table(COPIES, number=numbered)["number"]
     assert asked(table(COPIES, number=numbered))
-    assert asked(table(COPIES, **{"": numbered}))
+    assert asked(Columns({"": numbered_cells, **table(COPIES)}))
     assert not asked(table(COPIES, dose=numbered + 0.5))  # measured, and none equal
 
 
