@@ -59,7 +59,7 @@ def question(columns: Mapping[str, cells.Cells], unit: str, person: str | None) 
         or (cells.values_of(columns[name], "number", Notation()) % 1 > 0).any()
     }
     for each in (compared, unnamed):
-        total = np.sum([*each.values()], axis=0, dtype=np.uint64)
+        total = np.asarray(np.sum([*each.values()], axis=0, dtype=np.uint64))
         _, first, group, times = np.unique(total, True, True, True)
         count = len(rows) - len(first)
         if each and count > 1 and _is_no_chance(total, each, first, times):
