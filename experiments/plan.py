@@ -68,7 +68,7 @@ _LABELS = {
     "trusted_server": "trusted server",
 }
 _HOLDER = "one holder of all rows"  # without clients there is no server to trust
-_NOTHING = "no feature"  # in the place of all columns, where rows are divided
+_NOTHING = "no feature"  # in the place of all columns: no two rows are the same
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
 _STEPS = 40  # of the fit of the biases
@@ -122,8 +122,11 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     features = schema.columns.keys() - {client or schema.client, schema.person}
     count = len(next(iter(table.values())))
     columns = {name: table[name] for name in table if name and name not in features}
-    columns |= {schema.label: [schema.classes[0]] * count, _NOTHING: np.zeros(count)}
-    nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
+    columns |= {
+        schema.label: [schema.classes[0]] * count,
+        _NOTHING: np.arange(count) + 0.5,
+    }
+    nothing = {_NOTHING: SchemaColumn("number", (0, count), from_data=False)}
     schema = dataclasses.replace(schema, columns=nothing, shares=())
     return from_table(columns, schema=schema, client=client, name=source)
 

@@ -220,20 +220,23 @@ def test_a_site_is_asked_whether_its_classes_are_swapped(
         assert "swapped" not in shown.read_text()
 
 
-def test_a_site_of_one_class_is_asked_at_its_join(
+def test_a_site_of_one_class_or_of_copies_is_asked_at_its_join(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     rows = rows_of(dealt / "hospital-2.csv")
     label = read_schema(dealt / "schema.toml").label
     assert label is not None
     one = [row | {label: rows[0][label]} for row in rows]
-    for name, each in (("one", one), ("both", rows[1:])):
+    twice = rows[:90] + rows[:10]
+    for name, each in (("one", one), ("both", rows[1:]), ("twice", twice)):
         own = written(tmp_path / f"{name}.csv", each)
         words = ("join", str(dealt / "federation"), f"--records={own}")
         ended = command("experiments.site", *words, f"--log={tmp_path / name}")
         assert ended.status == 0, ended
         asked = f"all rows that train are of the class {rows[0][label]}: does"
         assert (asked in ended.stdout) == (name == "one")
+        copied = "exported twice?" in ended.stdout + ended.stderr
+        assert copied == (name == "twice")
 
 
 @pytest.mark.hole

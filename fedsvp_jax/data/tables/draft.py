@@ -19,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..dataset import Names
-from . import cells, csv_file, dependences, encoding, files, literals, table_file
+from . import (
+    cells,
+    csv_file,
+    dependences,
+    duplicates,
+    encoding,
+    files,
+    literals,
+    table_file,
+)
 from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
@@ -140,6 +149,8 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
+    # For the console of who has the rows alone: no section of the file has this name.
+    notes["rows"] = duplicates.questions(columns, schema.unit, person)
     texts = {
         name: text
         for name, each in notes.items()

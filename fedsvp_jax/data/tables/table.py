@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..dataset import MISFIT_SHARES, CellMasks, Dataset, Names, check_one_client
 from ..source_settings import TableSettings
-from . import cells, draft, encoding, files, literals, table_file
+from . import cells, draft, duplicates, encoding, files, literals, table_file
 from .cells import Columns
 from .schema import Schema, SchemaColumn
 
@@ -151,6 +151,7 @@ def from_table(
     _check_lengths(columns, name)
     listed = columns if schema is None else {*columns, UNDECLARED}
     files.check_columns((label, client, person, *drop), listed, name)
+    notices = duplicates.questions(columns, declared.unit, person)
     if test is not None:
         tested = table_file.columns_of(test, name)
         _check_lengths(tested, f"{name}: the test table")
@@ -172,7 +173,7 @@ def from_table(
         _, persons = cells.distinct(columns[person])
         check_one_client(persons, of_client, clients, name)
     is_test = _split_rows(columns, test_fraction, dropped, of_client, persons, name)
-    notices = [
+    notices += [
         draft.REPEAT.format(column)
         for column in sorted(columns.keys() - {label, client})
         if declared.unit == "row" and draft.repeats(column, columns[column])
