@@ -79,11 +79,13 @@ class Target(NamedTuple):
         is_single = parallelism.clients == parallelism.coalitions == 1
         return self.platform == "cuda" or (self.platform == "tpu" and not is_single)
 
-    def first_apart(self, parallelism: Parallelism) -> bool:
-        """Whether the first step precedes the loop over a training's steps.
+    def fewer_loops(self, parallelism: Parallelism) -> bool:
+        """Whether a training's epochs are shuffled side by side, and its first step
+        precedes the loop over the others.
 
-        All lanes start from the broadcast weights. In a step of its own these are read
-        once, and convolutions with them are not grouped.
+        W1 starts 12 kernels less by the former. In a step of its own the broadcast
+        weights, from which all lanes start, are read once, and convolutions with them
+        are not grouped.
         """
         is_single = parallelism.clients == parallelism.coalitions == 1
         return self.platform == "cuda" and not is_single

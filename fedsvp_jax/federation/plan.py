@@ -290,7 +290,7 @@ def make_plan(
         recipe = recipe._replace(
             most_steps=most,
             full_batches=alike,
-            first_apart=target.first_apart(parallelism),
+            fewer_loops=target.fewer_loops(parallelism),
         )
     work = client_work.ESTIMATING if mechanism.needs_contribution else client_work.PLAIN
     if mechanism_config.uploads_gradient:

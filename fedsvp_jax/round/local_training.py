@@ -60,7 +60,7 @@ class TrainingRecipe(NamedTuple):
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     separate_clips: bool = False  # of a linear model's residuals and features
     full_batches: bool = False  # most_steps of every lane, none incomplete
-    first_apart: bool = False  # the first step precedes the loop: weights are shared
+    fewer_loops: bool = False  # epochs and the first step are outside of loops
 
 
 class TrainingRates(NamedTuple):
@@ -313,6 +313,7 @@ def _batches(
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
         iota(recipe.local_epochs),
+        batch_size=recipe.local_epochs if recipe.fewer_loops else None,
     )
 
     if recipe.full_batches and recipe.most_steps:
@@ -498,7 +499,7 @@ def local_update(
     if trips is None:
         trips = lanes.largest(num_steps, lane_axes)
     first, begin = (*start, optimizer.init(start.params)), 0
-    if recipe.first_apart and recipe.most_steps:
+    if recipe.fewer_loops and recipe.most_steps:
         first, begin = step(jnp.int32(0), first), 1
     with jax.named_scope("steps"):
         trained, stats, _ = jax.lax.fori_loop(begin, trips, step, first)

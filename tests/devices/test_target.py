@@ -139,8 +139,8 @@ def test_a_round_of_fedavg_planned_for_an_accelerator_is_a_cpus(platform: str) -
 def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
     program = small_trainer(small(**FEDAVG), target=named_target("cuda")).program
     recipe = program.plan.recipe
-    assert recipe.first_apart and recipe.full_batches
-    recipe = recipe._replace(first_apart=False, full_batches=False)
+    assert recipe.fewer_loops and recipe.full_batches
+    recipe = recipe._replace(fewer_loops=False, full_batches=False)
     plain = dataclasses.replace(
         program, plan=dataclasses.replace(program.plan, recipe=recipe)
     )
