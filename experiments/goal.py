@@ -154,11 +154,11 @@ def steps(
     Less ε, fewer rows, more clients: less is learned, and the probabilities stay near
     those of the classes' shares.
 
-    T is what `_FASTEST` leaves for that, within `_ROUNDS`, and η follows. Only in the
-    most rounds is it larger, up to what momentum keeps stable (Polyak 1964), 2(1 + m)/L:
-    L = C·√(q + 1)/2 bounds the loss's Hessian, since its part by the logits is 1/2 at
-    most, and of its two vectors of q columns and a 1 one is clipped to C. 60 rounds were
-    too few for columns of narrow range (BUILD_NOTES.md).
+    T is what `_FASTEST` needs for that, within `_ROUNDS`: fewer are too few for columns
+    of narrow range (BUILD_NOTES.md). Only in the most rounds is η larger, up to what
+    momentum keeps stable (Polyak 1964), 2(1 + m)/L. L = C·√(q + 1)/2 bounds the steps'
+    Hessian: its part by the logits is 1/2 at most, and of its two vectors of q columns
+    and a 1 one is clipped to C.
 
     Args:
       sizes: (K,) training rows of the clients.

@@ -61,7 +61,8 @@ def test_rounds_grow_until_the_noise_of_the_run_is_what_it_may_be() -> None:
     def moved(steps: goal.Steps) -> float:
         return steps.noise * steps.num_rounds * steps.learning_rate / (2 * (1 - 0.9))
 
-    few, more, most = (goal.steps(np.array([n]), 3, columns=14) for n in (600, 1200, 9e3))
+    rows = 600, 1200, 9000
+    few, more, most = (goal.steps(np.array([n]), 3, columns=14) for n in rows)
     assert few.num_rounds == 60 and few.learning_rate < 0.2
     assert 60 < more.num_rounds < 240
     assert more.learning_rate == pytest.approx(0.2, rel=0.01)
@@ -69,7 +70,7 @@ def test_rounds_grow_until_the_noise_of_the_run_is_what_it_may_be() -> None:
     assert [moved(s) for s in (few, more, most)] == pytest.approx([0.25] * 3, rel=0.01)
     free = goal.steps(np.array([9e3]), 50, columns=14)
     assert free.learning_rate == pytest.approx(2 * 1.9 / (2 * math.sqrt(15) / 2))
-    wide = goal.steps(np.array([9e3]), 50, columns=10**4)  # 60 rounds at .2 were no less
+    wide = goal.steps(np.array([9e3]), 50, columns=10**4)
     assert wide.learning_rate == pytest.approx(0.2)
     named = goal.steps(np.array([600]), 3, columns=14, num_rounds=120)
     assert named.num_rounds == 120 and moved(named) == pytest.approx(0.25)
@@ -78,7 +79,7 @@ def test_rounds_grow_until_the_noise_of_the_run_is_what_it_may_be() -> None:
 
 
 def test_the_fastest_rate_is_within_what_momentum_keeps_stable() -> None:
-    """Of rows at the corners of [−1, 1]^q, the largest eigenvalue of the steps' matrix."""
+    """By the eigenvalues of the steps' matrix, of rows at a corner of [−1, 1]^q."""
     rng, q, clip, momentum = np.random.default_rng(0), 14, 2.0, 0.9
     rows = np.append(rng.choice([-1.0, 1.0], (1, q)).repeat(50, 0), np.ones((50, 1)), 1)
     clipped = rows * np.minimum(1, clip / np.linalg.norm(rows, axis=1))[:, None]
