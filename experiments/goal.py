@@ -27,7 +27,6 @@ from fedsvp_jax.federation import routes
 
 from . import command
 
-GOALS = ("proved", "trial")
 _MOST_ROWS = 4096  # in a step
 _ROUNDS = 60, 240  # at least, and at most
 _FASTEST = 0.2  # learning rate of the mean gradient, in less than the most rounds
@@ -43,7 +42,7 @@ def settings(
     """Settings for the flags that are not named.
 
     Args:
-      goal: of `GOALS`.
+      goal: proved or trial.
       values: the command line's.
       data: the data set that they name, where it is read already.
 
@@ -75,7 +74,7 @@ def settings(
     config = command.unresolved(values)
     if data is None:
         data = sources.load(config.dataset, config.data_dir, config)
-    sizes = training_sizes(data, config.num_clients or 1, True)
+    sizes = training_sizes(data, config.num_clients or 1)
     values.set_default("colluders", default_colluders(len(sizes)))
     if has_whole_steps(data, sizes) and not any(
         values[name].present for name in _OWN["of_steps"]
@@ -84,17 +83,21 @@ def settings(
     config = command.unresolved(values)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
-        how = "`fedsvp schema DATA.csv` drafts one"
-        if values.schema:
-            how = f"check each in it, then `fedsvp schema --confirm={values.schema}`"
+        how = (
+            f"check each in it, then `fedsvp schema --confirm={values.schema}`"
+            if values.schema
+            else "`fedsvp schema DATA.csv` drafts one"
+        )
         raise ValueError(
             f"goal proved needs a schema that is stated without the records; "
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    flag = values["num_rounds"]
-    rounds = None if flag.using_default_value else flag.value
-    route = route_settings(config, data, rounds)
+    route = route_settings(
+        config,
+        data,
+        None if values["num_rounds"].using_default_value else config.num_rounds,
+    )
     return route | {"secret_noise": not values["seed"].present}
 
 
@@ -109,9 +112,8 @@ def has_whole_steps(data: Dataset, sizes: np.ndarray) -> bool:
     Their proof covers the number format (P17), and real sites draw them, too. Images,
     and clients of more rows than a step takes, have noise in float32.
     """
-    of_clients = getattr(data.schema, "unit", None) == "client"
     takes_all = data.train_inputs.ndim == 2 and sizes.max() <= _MOST_ROWS
-    return of_clients or takes_all
+    return takes_all or getattr(data.schema, "unit", None) == "client"
 
 
 class Steps(NamedTuple):
@@ -132,12 +134,9 @@ class Steps(NamedTuple):
 
 
 def steps(
+    config: ExperimentConfig,
+    data: Dataset,
     sizes: np.ndarray,
-    epsilon: float,
-    colluders: int | None = None,
-    rows_per_person: int = 1,
-    most_rows: float = _MOST_ROWS,
-    columns: int = 0,
     num_rounds: int | None = None,
 ) -> Steps:
     """Steps of all rows, at a learning rate that keeps the noise of the run small.
@@ -161,37 +160,44 @@ def steps(
     and a 1 one is clipped to C.
 
     Args:
+      config: names ε of the run, at δ = 1e-5, and whom it trusts; h are `colluders`.
+      data: of q columns, each a number in [−1, 1] or a category; z hides all rows of a
+        person at once where a person is the unit.
       sizes: (K,) training rows of the clients.
-      epsilon: of the run, at δ = 1e-5.
-      colluders: h of secure aggregation; None without it.
-      rows_per_person: m; z hides m rows at once where a person is the unit.
-      most_rows: in a step.
-      columns: q, each a number in [−1, 1] or a category.
       num_rounds: T, where somebody chose it.
     """
     from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
     clients = len(sizes)
-    batch_size = int(min(sizes.max(), most_rows))
+    limit = math.inf if config.noise_sampler == "discrete" else _MOST_ROWS  # P17
+    batch_size = int(min(sizes.max(), limit))
     weights = sizes / sizes.sum()
     norm = float(np.linalg.norm(weights))
-    if colluders is not None:
+    if config.noise_trust == "secure_aggregation":
         weights = np.full(clients, 1 / clients)
-        norm = 1 / math.sqrt(clients * max(clients - colluders, 1))
+        norm = 1 / math.sqrt(clients * max(clients - config.colluders, 1))
     rows = float(weights @ np.minimum(sizes, batch_size))
     clip, momentum = _ROWS["l2_norm_clip"], _ROWS["server_momentum"]
-    noise = float(analytic_multiplier(epsilon, _PROMISE["delta"])) * clip * norm / rows
-    noise *= rows_per_person
+    assert config.total_epsilon is not None
+    z = float(analytic_multiplier(config.total_epsilon, _PROMISE["delta"]))
+    noise = z * clip * norm / rows * (data.rows_per_person or 1)
     length = 2 * _MOVED * (1 - momentum) / noise  # T·η
     num_rounds = num_rounds or int(np.clip(length / _FASTEST, *_ROUNDS))
     fastest = _FASTEST
     if num_rounds >= _ROUNDS[1]:
+        columns = len(getattr(data.schema, "features", data.train_inputs[0]))
         fastest = max(fastest, 4 * (1 + momentum) / (clip * math.sqrt(columns + 1)))
-    rate = min(fastest, length / num_rounds) * batch_size / rows
-    return Steps(batch_size, rate, noise, num_rounds)
+    return Steps(
+        batch_size,
+        min(fastest, length / num_rounds) * batch_size / rows,
+        noise,
+        num_rounds,
+    )
 
 
-def training_sizes(data: Dataset, num_clients: int, by_writer: bool) -> np.ndarray:
+def training_sizes(
+    data: Dataset, num_clients: int, by_writer: bool = True
+) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
     if by_writer and data.train_writers is not None:
         return np.bincount(data.train_writers)
@@ -227,42 +233,35 @@ def route_settings(
     """
     from fedsvp_jax.config import resolve
 
-    trust, changes = config.noise_trust, _OWN["single"]
+    changes = _OWN["single"]
     if data.train_writers is None:
         changes = changes | {
             "num_clients": config.num_clients or 1,
             "partition": config.partition or "iid",
         }
-    config = resolve(dataclasses.replace(config, **changes), dataset=data)
-    clients = config.num_clients
-    sizes = training_sizes(data, clients, config.partition == "by_writer")
+    resolved = resolve(dataclasses.replace(config, **changes), dataset=data)
+    clients = resolved.num_clients
+    sizes = training_sizes(data, clients, resolved.partition == "by_writer")
     settings = _PROMISE | {
         "num_clients": clients,
         "cohort_size": clients,
-        "partition": config.partition,
+        "partition": resolved.partition,
     }
     if config.noise_sampler == "discrete":
         settings |= _OWN["whole_numbers"]
+    rows = len(data.train_labels) / clients
     if getattr(data.schema, "unit", None) == "client":
-        rows = round(len(data.train_labels) / clients / 8)
-        return settings | _OWN["clients"] | {"batch_size": max(1, min(rows, 512))}
+        batch_size = max(1, min(round(rows / 8), 512))
+        return settings | _OWN["clients"] | {"batch_size": batch_size}
     if data.train_inputs.ndim > 2:
         channels = "_channels" if data.train_inputs.shape[-1] == 3 else ""
-        rows = round(len(data.train_labels) / clients / 15)
-        settings |= _ROWS | _OWN["images"] | {"model": f"scatter{channels}_linear"}
-        return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
-    colluders = config.colluders if trust == "secure_aggregation" else None
-    assert config.total_epsilon is not None
-    limit = math.inf if config.noise_sampler == "discrete" else _MOST_ROWS  # P17
-    chosen = steps(
-        sizes,
-        config.total_epsilon,
-        colluders,
-        data.rows_per_person or 1,
-        limit,
-        len(getattr(data.schema, "features", data.train_inputs[0])),
-        num_rounds,
-    )._asdict()
+        return settings | {
+            **_ROWS,
+            **_OWN["images"],
+            "model": f"scatter{channels}_linear",
+            "batch_size": max(1, min(round(rows / 15), _MOST_ROWS)),
+        }
+    chosen = steps(config, data, sizes, num_rounds)._asdict()
     del chosen["noise"]
     if shares := getattr(data.schema, "shares", ()):
         settings["class_shares"] = ",".join(map(repr, shares))

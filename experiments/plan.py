@@ -199,7 +199,7 @@ def main(arguments: Sequence[str]) -> None:
         files.check_columns(names, columns, str(path))
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)
-    sizes = goal.training_sizes(data, values.num_clients, True)
+    sizes = goal.training_sizes(data, values.num_clients)
     plans = [
         _planned(synthetic(schema, data, values.seed, area), epsilons, len(sizes))
         for area in areas
@@ -277,7 +277,7 @@ def _planned(data: Any, epsilons: Sequence[float], num_clients: int) -> Record:
         point["mechanism"] = _HOLDER if one_holder else _LABELS[trust]
         if one_holder or trust == "trusted_server":
             # Of one client's server: it sees what whoever sees the models sees.
-            (main,) = (
+            main = next(
                 guarantee
                 for guarantee in point["guarantees"]
                 if guarantee["adversary"] == point["adversary"]
@@ -296,16 +296,16 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
     values = flags.FLAGS
     if trust == "trusted_server":
-        data, num_clients = dataclasses.replace(data, train_writers=None), 1
-    sizes = goal.training_sizes(data, num_clients, True)
+        trust, num_clients = "nobody", 1
+        data = dataclasses.replace(data, train_writers=None)
+    sizes = goal.training_sizes(data, num_clients)
     # Whole numbers, which take minutes to draw here, have the same noise, and ε by RDP.
     is_whole = goal.has_whole_steps(data, sizes)
-    colluders = values.colluders or goal.default_colluders(num_clients)
     base = ExperimentConfig(
         dataset="csv",
         seed=values.seed,
-        noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
-        colluders=colluders,
+        noise_trust=trust,
+        colluders=values.colluders or goal.default_colluders(num_clients),
         num_clients=num_clients,
         total_epsilon=epsilon,
     )
@@ -342,14 +342,8 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
             swept, rows="synthetic rows that were drawn from the schema"
         )
     (point,) = document["points"]
-    point["noise"] = None
-    if data.schema.unit != "client":
-        point["noise"] = goal.steps(
-            sizes,
-            epsilon,
-            colluders if trust == "secure_aggregation" else None,
-            data.rows_per_person or 1,
-        ).noise
+    of_rows = data.schema.unit != "client"
+    point["noise"] = goal.steps(base, data, sizes).noise if of_rows else None
     point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
     return document
 
@@ -420,5 +414,5 @@ def _joined(
 
 
 if __name__ == "__main__":  # `output_dir` is a flag of other commands too
-    flags.DEFINE_string("output_dir", "plan", "Folder of epsilon.html and .json.")
+    command.define("plan_output")
     command.run(main, __doc__, takes_arguments=True)

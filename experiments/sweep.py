@@ -34,13 +34,7 @@ from . import command, flag_values, presets, printed, unread_flags
 command.define_settings(without=["mechanism", "epsilon", "seed"])
 command.define_output()
 command.define_running()
-flags.DEFINE_enum(
-    "preset",
-    None,
-    presets.preset_names("sweep"),
-    "Settings for all flags that the command line does not name: those of a published "
-    "table (`fedsvp presets` lists them).",
-)
+command.define("preset", enum_values=presets.preset_names("sweep"))
 command.define("sweep")
 
 

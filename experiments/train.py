@@ -47,22 +47,8 @@ from . import command, goal, messages, presets, unread_flags
 command.define_settings()
 command.define_output()
 command.define_running()
-flags.DEFINE_enum(
-    "preset",
-    None,
-    presets.preset_names("train"),
-    "Settings for all flags that the command line does not name; `fedsvp presets` has "
-    "a line for each.",
-)
+command.define("preset", enum_values=presets.preset_names("train"))
 command.define("train")
-flags.DEFINE_enum(
-    "goal",
-    None,
-    list(goal.GOALS),
-    "For a table, settings for all flags that the command line does not name: proved, "
-    "the route of docs/own_data.md; trial, the same with claims that are nominal since "
-    "the schema was read off the records.",
-)
 
 
 def main(_: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 import math
 import pathlib
+import types
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,12 +30,32 @@ def least_multiplier(epsilon: float) -> float:
     return float(optimize.brentq(excess, 0.05, 500))
 
 
+def steps_of(
+    sizes: Any,
+    epsilon: float,
+    colluders: int | None = None,
+    columns: int = 6,
+    rows_per_person: int | None = None,
+    num_rounds: int | None = None,
+) -> goal.Steps:
+    config = ExperimentConfig(
+        total_epsilon=epsilon,
+        noise_trust="nobody" if colluders is None else "secure_aggregation",
+        colluders=colluders or 1,
+    )
+    rows = np.zeros((2, columns), np.float32)
+    data = types.SimpleNamespace(
+        train_inputs=rows, schema=None, rows_per_person=rows_per_person
+    )
+    return goal.steps(config, data, np.asarray(sizes), num_rounds)  # type: ignore[arg-type]
+
+
 @pytest.mark.hole
 @pytest.mark.parametrize("secure", [False, True])
 def test_the_noise_of_the_steps_is_that_of_the_mean_gradient(secure: bool) -> None:
     """All rounds' averages of noise alone, over what they have of the gradient."""
     epsilon, rounds, draws = 3.0, 60, 4000
-    steps = goal.steps(SIZES, epsilon, 2 if secure else None)
+    steps = steps_of(SIZES, epsilon, 2 if secure else None)
     rng, clients = np.random.default_rng(0), len(SIZES)
     std = 2 * least_multiplier(epsilon) * math.sqrt(rounds)  # C = 2, on a sum
     std /= math.sqrt(clients - 2) if secure else 1
@@ -47,12 +69,12 @@ def test_the_noise_of_the_steps_is_that_of_the_mean_gradient(secure: bool) -> No
 
 
 def test_less_noise_learns_faster_and_never_slower() -> None:
-    rates = [goal.steps(SIZES, e).learning_rate for e in (0.1, 0.5, 1, 3, 8, 50)]
+    rates = [steps_of(SIZES, e).learning_rate for e in (0.1, 0.5, 1, 3, 8, 50)]
     assert rates == sorted(rates) and rates[0] < rates[2]
-    assert goal.steps(SIZES, 3).noise > 2 * goal.steps(SIZES, 3, 1).noise
-    assert goal.steps(np.array([1e6]), 3).batch_size == 4096
-    persons = goal.steps(SIZES, 3, rows_per_person=4)
-    assert persons.noise == pytest.approx(4 * goal.steps(SIZES, 3).noise)
+    assert steps_of(SIZES, 3).noise > 2 * steps_of(SIZES, 3, 1).noise
+    assert steps_of(np.array([1e6]), 3).batch_size == 4096
+    persons = steps_of(SIZES, 3, rows_per_person=4)
+    assert persons.noise == pytest.approx(4 * steps_of(SIZES, 3).noise)
 
 
 def test_rounds_grow_until_the_noise_of_the_run_is_what_it_may_be() -> None:
@@ -62,19 +84,19 @@ def test_rounds_grow_until_the_noise_of_the_run_is_what_it_may_be() -> None:
         return steps.noise * steps.num_rounds * steps.learning_rate / (2 * (1 - 0.9))
 
     rows = 600, 1200, 9000
-    few, more, most = (goal.steps(np.array([n]), 3, columns=14) for n in rows)
+    few, more, most = (steps_of(np.array([n]), 3, columns=14) for n in rows)
     assert few.num_rounds == 60 and few.learning_rate < 0.2
     assert 60 < more.num_rounds < 240
     assert more.learning_rate == pytest.approx(0.2, rel=0.01)
     assert most.num_rounds == 240 and 0.2 < most.learning_rate < 0.9
     assert [moved(s) for s in (few, more, most)] == pytest.approx([0.25] * 3, rel=0.01)
-    free = goal.steps(np.array([9e3]), 50, columns=14)
+    free = steps_of(np.array([9e3]), 50, columns=14)
     assert free.learning_rate == pytest.approx(2 * 1.9 / (2 * math.sqrt(15) / 2))
-    wide = goal.steps(np.array([9e3]), 50, columns=10**4)
+    wide = steps_of(np.array([9e3]), 50, columns=10**4)
     assert wide.learning_rate == pytest.approx(0.2)
-    named = goal.steps(np.array([600]), 3, columns=14, num_rounds=120)
+    named = steps_of(np.array([600]), 3, columns=14, num_rounds=120)
     assert named.num_rounds == 120 and moved(named) == pytest.approx(0.25)
-    capped = goal.steps(np.array([9e3]), 3, columns=14, num_rounds=60)
+    capped = steps_of(np.array([9e3]), 3, columns=14, num_rounds=60)
     assert capped.learning_rate == pytest.approx(0.2)
 
 
@@ -84,7 +106,7 @@ def test_the_fastest_rate_is_within_what_momentum_keeps_stable() -> None:
     rows = np.append(rng.choice([-1.0, 1.0], (1, q)).repeat(50, 0), np.ones((50, 1)), 1)
     clipped = rows * np.minimum(1, clip / np.linalg.norm(rows, axis=1))[:, None]
     largest = np.linalg.eigvalsh(clipped.T @ rows / 50).max() / 2  # 1/2: of the logits
-    rate = goal.steps(np.array([9e3]), 50, columns=q).learning_rate
+    rate = steps_of(np.array([9e3]), 50, columns=q).learning_rate
     matrix = np.array([[1 + momentum - rate * largest, -momentum], [1, 0]])
     assert abs(np.linalg.eigvals(matrix)).max() <= 1 + 1e-6
     matrix[0, 0] -= 0.01 * rate * largest
