@@ -9,7 +9,7 @@ from .literals import Notation
 
 _FEW = 3  # rows that agree in all columns but one, at most: more often do so by chance
 _EXCESS = 5  # times as many agree in that column, too, as by chance
-_SETS = 20  # of equal rows, which are no design if all are copied equally often
+_SETS = 20  # of equal rows, of which all are copied equally often: no design
 _SHARED = {
     "row": " ε protects one row: whoever has two has twice the ε, or more. If a person "
     'may have several, unit = "person" and [person] column protect all of them.',
@@ -64,7 +64,12 @@ def questions(
         total = np.asarray(np.sum([*each.values()], axis=0, dtype=np.uint64))
         _, first, group, times = np.unique(total, True, True, True)
         count = len(rows) - len(first)
-        if each and count > 1 and _is_no_chance(total, each, first, times):
+        if (
+            each
+            and count > 1
+            and len(rows) >= _SETS
+            and _is_no_chance(total, each, first, times)
+        ):
             copy = np.flatnonzero(first[group] != np.arange(len(rows)))[0]
             pair = rows[[copy, first[group[copy]]]] + 1
             return [

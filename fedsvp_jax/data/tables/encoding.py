@@ -181,7 +181,7 @@ def _encode_category(
     codes = coded(values, column.values, source, ~(missing & of_model))
     count = len(column.values)
     other = [*column.values, OTHERS].index(OTHERS)  # `count` where none is
-    features = category_features(column.values)[codes]
+    features = column.category_features[codes]
     features[codes < 0] = np.nan
     is_other = np.isin(codes, (-1, other))
     others = is_other & ~missing
@@ -195,20 +195,6 @@ def _encode_category(
     few = count <= MAX_ATTRIBUTES
     attribute = Column(codes, column.values, not column.from_data) if few else None
     return features, attribute, {"others": others, "missing": is_other & missing}
-
-
-def category_features(values: Sequence[str]) -> np.ndarray:
-    """(count, count) float32: the features of each category.
-
-    `OTHERS` is also the mean of all other categories: where no training row had it, its
-    own weight is untrained, and the model sees an average row.
-    """
-    of_category = np.eye(len(values), dtype=np.float32)
-    if OTHERS in values[1:] or OTHERS in values[:-1]:
-        others = np.array(values) == OTHERS
-        of_category[others] = 1 / (len(values) - 1)
-        of_category[others, others] = 1
-    return of_category
 
 
 def marked(

@@ -136,6 +136,20 @@ class SchemaColumn(Settings):
         """The number of features that it becomes."""
         return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
 
+    @property
+    def category_features(self) -> np.ndarray:
+        """(count, count) float32: the features of each category.
+
+        `OTHERS` is also the mean of all other categories: where no training row had it,
+        its own weight is untrained, and the model sees an average row.
+        """
+        features = np.eye(len(self.values), dtype=np.float32)
+        if OTHERS in self.values[1:] or OTHERS in self.values[:-1]:
+            others = np.array(self.values) == OTHERS
+            features[others] = 1 / (len(self.values) - 1)
+            features[others, others] = 1
+        return features
+
 
 @dataclasses.dataclass(frozen=True)
 class Schema(Settings):
