@@ -193,11 +193,14 @@ def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     [  # McNemar's χ² with its correction: 14²/35 = 5.6, 1²/20, 18²/28; the limit 3.84.
         (
             [[60, 10], [5, 25]],
-            "Of 35 rows where either it or “no” is right, it is in 25",
+            "On 35 rows either the model alone or “no” alone is right: the model on",
         ),
-        ([[60, 10], [5, 25]], "in 25: right more often."),
-        ([[61, 9], [19, 11]], "in 11: not shown to be right more often."),
-        ([[44, 26], [28, 2]], "in 2: wrong more often."),
+        ([[60, 10], [5, 25]], " 25, “no” on 10. The model is right more often."),
+        (
+            [[61, 9], [19, 11]],
+            "“no” on 9. The model is not shown to be right more often.",
+        ),
+        ([[44, 26], [28, 2]], "“no” on 26. The model is wrong more often."),
         ([[70, 0], [30, 0]], ""),
     ],
 )
@@ -207,7 +210,7 @@ def test_predictions_are_compared_with_always_naming_one_class(
     """The reader was left with two intervals that overlap."""
     scores = {"test_scores": SCORES | {"confusion": confusion}}
     told = headline.filled("quality", scores)
-    assert verdict in told and ("either it or" in told) == bool(verdict)
+    assert verdict in told and ("the model alone or" in told) == bool(verdict)
 
 
 @pytest.mark.hole
