@@ -134,8 +134,8 @@ def test_each_clients_own_model_stands_beside_it(
     (tmp_path / "reference.json").write_text(json.dumps(SCORES | {"alone": own}))
     assert headline.sentences(tmp_path, summary)["alone"] == (
         "Each client's own model (logistic regression on its rows alone, without "
-        "privacy), on the same test rows: of 1,234 pairs of rows of one client, which "
-        "differ in class, it ranks 57.0 % right, the federated model "
+        "privacy), on the same test rows: of 1,234 pairs (two rows of one client that "
+        "differ in class) it ranks 57.0 % right, the federated model "
         f"{57 + 100 * middle:.1f} %. The difference is {100 * middle:+.1f} points "
         f"(95 %: {verdict}"
     )
