@@ -102,7 +102,7 @@ def _is_no_chance(
         _, group, counts = np.unique(total - key, False, True, True)
         equal = _pairs(times[counts[group[first]] <= _FEW])
         different = _pairs(counts[counts <= _FEW]) - equal
-        if equal <= _EXCESS * (different + 1) * alike / (pairs - alike):
+        if equal * (pairs - alike) <= _EXCESS * (different + 1) * alike:
             return False
     return True
 

@@ -109,7 +109,6 @@ def test_each_test_row_has_its_client_also_after_the_validation() -> None:
     clients = ["Bern", "Basel", "Bern", "Chur", "Basel", "Bern"]
     columns = {
         "x": [2.0, 1.0, 2.0, 3.0, 1.0, 2.0],
-        "dose": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5],
         "client": clients,
         "y": ["a", "b", "a", "b", "b", "a"],
         "split": ["train", "train", "test", "test", "test", "test"],
