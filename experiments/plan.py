@@ -384,21 +384,23 @@ def _joined(
     )
 
     def between(low: Record, high: Record) -> Record:
-        both = low["trained"], high["trained"]
-        tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
-        excesses = [
-            max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
-            for trained in both
-        ]
+        tried, excesses = [], []
+        for strength in (low, high):
+            scores = strength["trained"]
+            tried.append([each["auc"] or 0.5 for each in scores])
+            excesses.append(
+                max(each["log_loss"] - each["guessing_log_loss"] for each in scores)
+            )
         ends = {
             "auc_between": [*map(min, tried)],
             "excess": excesses,
             "best": [areas[0], areas[-1]],
         }
-        return ends | {
+        return {
+            **ends,
             **_worth(ends, counts),
             "tried": tried,
-            "seeds": len(both[0]),
+            "seeds": len(tried[0]),
             "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),

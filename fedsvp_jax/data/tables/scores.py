@@ -86,7 +86,7 @@ def compared(
     }
 
 
-def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
+def auc_interval(area: float, ones: int, zeros: int) -> tuple[float, float]:
     """The 95 % interval of an AUC on so many positive and other rows.
 
     All θ with |AUC − θ| ≤ 1.96·SE(θ), SE² being `auc_variance`. At θ = 1/2 this is the
@@ -96,9 +96,9 @@ def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
     Args:
       area: in [0, 1].
       ones: m, at least 1.
-      others: n, at least 1.
+      zeros: n, at least 1.
     """
-    error = np.sqrt(auc_variance(SHARES, ones, others))
+    error = np.sqrt(auc_variance(SHARES, ones, zeros))
     likely = SHARES[np.abs(area - SHARES) <= np.maximum(ERRORS * error, SHARES[1])]
     return float(likely[0]), float(likely[-1])
 
