@@ -236,10 +236,9 @@ def _worth(accuracy: Record, counts: np.ndarray) -> Record:
       Also that AUC, `needed`: in hundredths, rounded up; None where the verdict is
       another even of the strong columns.
     """
-    ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
+    ends = np.array([accuracy[name] for name in ("auc_between", "excess", "best")])
     needed = None
-    for share in np.linspace(1, 0, 101):
-        area, excess, best = (low + share * (high - low) for low, high in ends)
+    for area, excess, best in np.linspace(ends[:, 1], ends[:, 0], 101).tolist():
         verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
         if verdict != table_scores.BETTER:
             if needed:
@@ -384,23 +383,21 @@ def _joined(
     )
 
     def between(low: Record, high: Record) -> Record:
-        tried, excesses = [], []
-        for strength in (low, high):
-            scores = strength["trained"]
-            tried.append([each["auc"] or 0.5 for each in scores])
-            excesses.append(
-                max(each["log_loss"] - each["guessing_log_loss"] for each in scores)
-            )
+        both = low["trained"], high["trained"]
+        tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
+        excesses = [
+            max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
+            for trained in both
+        ]
         ends = {
             "auc_between": [*map(min, tried)],
             "excess": excesses,
             "best": [areas[0], areas[-1]],
         }
-        return {
-            **ends,
+        return ends | {
             **_worth(ends, counts),
             "tried": tried,
-            "seeds": len(tried[0]),
+            "seeds": len(both[0]),
             "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
