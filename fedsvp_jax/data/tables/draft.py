@@ -437,14 +437,18 @@ def _marks(numbers: np.ndarray) -> list[str]:
     if not low and values[0] == 0 and high > _MOST_LABELS:
         is_far = values[1] > _FAR * np.median(values)
         low = int(is_far and _ends_apart(-values[::-1]))
-    elif values[-1] <= values[low - 1] + 2 or not all(map(_is_mark, values[:low])):
+    elif values[-1] <= values[low - 1] + 2 or not all(
+        map(literals.is_mark, values[:low])
+    ):
         low = 0
-    for at in itertools.takewhile(lambda at: _is_mark(values[at]), range(high)[::-1]):
+    for at in itertools.takewhile(
+        lambda at: literals.is_mark(values[at]), range(high)[::-1]
+    ):
         if counts[at:].sum() > 1 and at and _ends_apart(values[: at + 1]):
             high = at
     low *= counts[:low].sum() > 1
     frequent = np.flatnonzero((counts >= _FREQUENT) & (values > 9))
-    marks = [at for at in frequent if _is_mark(values[at])]
+    marks = [at for at in frequent if literals.is_mark(values[at])]
     times = counts.copy()
     times[marks] = 1
     amid = [
@@ -453,10 +457,6 @@ def _marks(numbers: np.ndarray) -> list[str]:
         if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
     ]
     return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
-
-
-def _is_mark(number: float) -> bool:
-    return bool(re.fullmatch(r"-1|-?([789])\1*(\.9+)?", f"{number:.15g}"))
 
 
 def _ends_apart(values: np.ndarray) -> bool:
