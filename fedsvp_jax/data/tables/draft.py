@@ -62,6 +62,11 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
+_BEYOND = re.compile("'[<>≤≥]")
+_LIMIT = (
+    "beyond a limit of detection? write a number for it in the file, such as half a "
+    "lower limit, or an upper one; as missing it becomes the median;"
+)
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _UNKNOWN = ("none", "unknown")
@@ -299,7 +304,8 @@ def _draft_column(
         numeric, note = _numeric(
             SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
         )
-        return numeric, f"{words}: a missing number? {note}".rstrip()
+        question = _LIMIT if _BEYOND.search(words) else "a missing number?"
+        return numeric, f"{words}: {question} {note}".rstrip()
     return _category(name, column, rest, source)
 
 
