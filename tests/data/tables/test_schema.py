@@ -306,6 +306,27 @@ def test_zero_is_no_bound_of_the_records() -> None:
         assert as_read(Schema({"visits": column}), "visits") == entries
 
 
+@pytest.mark.parametrize(
+    ("mark", "bounds", "near"),
+    [
+        ((40, 116), (39, 116.5), "upper"),
+        ((40, 116), (40.3, 118), "lower"),
+        ((40, 116), (39, 118), ""),
+        ((40, 90_000), (30, 120), ""),  # an outlier in grams
+        ((40, 90_000), (40.2, 90_100), "lower and upper"),
+        ((-20, 4), (-19.9, 5), "lower"),
+        ((19_000, 20_000), (18_900, 20_009), "upper"),  # dates, in days
+    ],
+)
+def test_one_outlier_makes_no_bound_a_copy_of_the_records(
+    mark: tuple[float, float], bounds: tuple[float, float], near: str
+) -> None:
+    """Within 1 % of a range up to 90,000 g was any weight in kg."""
+    column = SchemaColumn("number", bounds=bounds, from_data=mark)
+    entries = as_read(Schema({"weight": column}), "weight")
+    assert entries == ({"bounds": near} if near else {})
+
+
 SHARES = "the shares of the schema fit the rows far better in another order"
 
 
