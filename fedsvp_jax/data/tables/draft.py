@@ -68,7 +68,8 @@ _LIMIT = (
     "lower limit, or an upper one; as missing it becomes the median;"
 )
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
-_SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
+_SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
+_LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
 _UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
@@ -400,7 +401,9 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     """Bounds from the least to the largest value; the median fills missing cells."""
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
-    median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
+    quantiles = [0.05, 0.5, 0.9, 0.95]
+    fifth, median, upper, top = np.quantile(present, quantiles, method="inverted_cdf")
+    is_skewed = median - fifth <= _LEFT * (top - fifth)
     is_number = column.type == "number"
     binary = is_number and ((present == low) | (present == high)).all()
     blank = missing.mean()
@@ -409,7 +412,12 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         column,
         bounds=bounds,
         fill=fill[0] if fill else None,
-        log=bool(is_number and not binary and upper - low < _SKEWED * (high - low)),
+        log=bool(
+            is_number
+            and not binary
+            and is_skewed
+            and upper - low < _SKEWED * (high - low)
+        ),
         from_data=bounds + fill,
     )
     codes = np.unique(present)
