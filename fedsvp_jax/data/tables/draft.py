@@ -62,8 +62,14 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
+_BEYOND = re.compile("'[<>≤≥]")
+_LIMIT = (
+    "beyond a limit of detection? write a number for it in the file, such as half a "
+    "lower limit, or an upper one; as missing it becomes the median;"
+)
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
-_SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
+_SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
+_LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
 _UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
@@ -299,7 +305,8 @@ def _draft_column(
         numeric, note = _numeric(
             SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
         )
-        return numeric, f"{words}: a missing number? {note}".rstrip()
+        question = _LIMIT if _BEYOND.search(words) else "a missing number?"
+        return numeric, f"{words}: {question} {note}".rstrip()
     return _category(name, column, rest, source)
 
 
@@ -394,7 +401,9 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     """Bounds from the least to the largest value; the median fills missing cells."""
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
-    median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
+    quantiles = [0.05, 0.5, 0.9, 0.95]
+    fifth, median, upper, top = np.quantile(present, quantiles, method="inverted_cdf")
+    is_skewed = median - fifth <= _LEFT * (top - fifth)
     is_number = column.type == "number"
     binary = is_number and ((present == low) | (present == high)).all()
     blank = missing.mean()
@@ -403,7 +412,12 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         column,
         bounds=bounds,
         fill=fill[0] if fill else None,
-        log=bool(is_number and not binary and upper - low < _SKEWED * (high - low)),
+        log=bool(
+            is_number
+            and not binary
+            and is_skewed
+            and upper - low < _SKEWED * (high - low)
+        ),
         from_data=bounds + fill,
     )
     codes = np.unique(present)
@@ -437,14 +451,18 @@ def _marks(numbers: np.ndarray) -> list[str]:
     if not low and values[0] == 0 and high > _MOST_LABELS:
         is_far = values[1] > _FAR * np.median(values)
         low = int(is_far and _ends_apart(-values[::-1]))
-    elif values[-1] <= values[low - 1] + 2 or not all(map(_is_mark, values[:low])):
+    elif values[-1] <= values[low - 1] + 2 or not all(
+        map(literals.is_mark, values[:low])
+    ):
         low = 0
-    for at in itertools.takewhile(lambda at: _is_mark(values[at]), range(high)[::-1]):
+    for at in itertools.takewhile(
+        lambda at: literals.is_mark(values[at]), range(high)[::-1]
+    ):
         if counts[at:].sum() > 1 and at and _ends_apart(values[: at + 1]):
             high = at
     low *= counts[:low].sum() > 1
     frequent = np.flatnonzero((counts >= _FREQUENT) & (values > 9))
-    marks = [at for at in frequent if _is_mark(values[at])]
+    marks = [at for at in frequent if literals.is_mark(values[at])]
     times = counts.copy()
     times[marks] = 1
     amid = [
@@ -453,10 +471,6 @@ def _marks(numbers: np.ndarray) -> list[str]:
         if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
     ]
     return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
-
-
-def _is_mark(number: float) -> bool:
-    return bool(re.fullmatch(r"-1|-?([789])\1*(\.9+)?", f"{number:.15g}"))
 
 
 def _ends_apart(values: np.ndarray) -> bool:

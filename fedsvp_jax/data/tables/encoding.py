@@ -101,7 +101,7 @@ def encode(
             )
             if (
                 column.from_data is None
-                and "clamped" not in changed[name]
+                and changed[name].keys() <= {"missing"}
                 and not of_form
                 and features.min() <= -0.98
                 and features.max() >= 0.98
@@ -144,7 +144,11 @@ def _encode_column(
     source: str,
     of_model: bool,
 ) -> _Features:
-    """The features of a column; fractions are no categories."""
+    """The features of a column; fractions are no categories.
+
+    Among the masks that of `"-9"` has cells beyond a bound whose number may mean a
+    missing one, if most of those beyond this bound do; they are clamped, too.
+    """
     if column.type == "category":
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
@@ -166,6 +170,14 @@ def _encode_column(
         share = np.log1p(above) / np.log1p(span) if column.log else above / span
         scaled[:] = 2 * share - 1
     masks = {"clamped": (numbers < low) | (numbers > high), "missing": missing}
+    for beyond in (numbers < low, numbers > high) if column.type == "number" else ():
+        values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
+        distant = values[(counts > 1) & ((values <= 0) | (values > high + 1))]
+        codes = [*filter(literals.is_mark, distant)]
+        is_code = np.isin(numbers, codes) & ~missing
+        if 2 * is_code.sum() > beyond.sum():
+            masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
+            masks["clamped"] &= ~is_code
     return scaled[:, None], attribute, masks
 
 

@@ -267,8 +267,9 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
     Beside `bounds` stands which of them: lower, upper, or lower and upper.
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
-    bound is as the records said within 1 % of their range, unless it is 0. Texts that
-    count as missing may be cells that the draft read, which no mark tells.
+    bound is as the records said within 1 % of theirs and of their range, unless it is
+    0: a range alone grows by one outlier. Texts that count as missing may be cells that
+    the draft read, which no mark tells.
     """
     column = schema.columns.get(name) or SchemaColumn(
         "category", values=schema.classes, from_data=schema.classes_from_data
@@ -285,7 +286,7 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
             for side, end, extreme in zip(
                 ("lower", "upper"), column.bounds, extremes, strict=False
             )
-            if end and abs(end - extreme) <= np.ptp(extremes) / 100
+            if end and abs(end - extreme) <= min(np.ptp(extremes), abs(extreme)) / 100
         ]
         parts = {
             key: {*mark, OTHERS} == {*texts, OTHERS}

@@ -680,6 +680,33 @@ def test_numbers_that_are_not_apart_are_not_asked_of(values: Sequence[int]) -> N
     assert "a missing number?" not in notes.get("columns.x", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("<5", "2.5"), ("< 40", "20"), (">90", "90"), ("≤5", "2.5")]
+)
+def test_results_beyond_a_limit_are_no_missing_numbers(text: str, number: str) -> None:
+    """Of <40 the least results became the median."""
+    rows = {"x": of_rows(lambda n: f"{n}.5"), "y": of_rows(lambda n: "ab"[n % 2])}
+    rows["x"][:9] = [text] * 9
+    notes = draft.proposed(rows, label="y", client=None, source="a").notes
+    question = f"'{text}': beyond a limit of detection? write a number for it in the"
+    assert notes["columns.x"].startswith(question)
+    assert "a missing number" not in notes["columns.x"]
+    rows["x"][:9] = [number] * 9
+    schema, notes = draft.proposed(rows, label="y", client=None, source="a")
+    assert "columns.x" not in notes and schema.columns["x"].fill is None
+
+
+@pytest.mark.parametrize("is_skewed", [False, True])
+def test_one_outlier_makes_no_logarithm(is_skewed: bool) -> None:
+    """Weights had a logarithm for one in grams."""
+    normal = np.random.default_rng(0).normal(0, 1, 300)
+    weight = 75 * np.exp(normal * 1.5) if is_skewed else 75 + 12 * normal
+    weight[0] = 80_000
+    table = {"weight": weight, "died": np.arange(300) % 2}
+    schema = draft.proposed(table, label="died", client=None, source="a").schema
+    assert schema.columns["weight"].log == is_skewed
+
+
 @pytest.mark.parametrize("form", ["{}", "{}.0", "{}.00", "{},0"])
 def test_codes_are_one_however_a_file_writes_them(form: str) -> None:
     """A hospital wrote 2.0, the next 2 and the third 2,0: both were refused."""
