@@ -231,8 +231,8 @@ def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
     plots = [
         Plot(
             attack,
-            attack,
-            "",
+            f"ROC curve: {attack}",
+            "On the dotted line the attacker guesses.",
             "true positive rate",
             series,
             "false positive rate",
