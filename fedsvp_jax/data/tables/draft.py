@@ -70,6 +70,10 @@ _LIMIT = (
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
+_UNITS = {  # the least factor between medians of clients, and between numbers
+    "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 8,
+    "values near {:.5g} and near {:.5g}: two units?": 2.7,
+}
 _UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
@@ -126,6 +130,14 @@ def proposed(
     repeated = dependences.repetitions(features, schema_columns, notation)
     for name, note in repeated.items():
         notes[f"columns.{name}"].append(note)
+    client_names, of_client = [""], np.zeros(len(columns[label]), int)
+    if client is not None:
+        client_names, of_client = cells.distinct(columns[client])
+    for name, kind in schema_columns.items():
+        if kind.type == "number":
+            numbers, _ = encoding.marked(features[name], kind, notation)
+            question = _units(numbers, of_client, client_names)
+            notes[f"columns.{name}"].append(question)
     with files.collected(faults):
         if client is not None:
             encoding.check_named(
@@ -477,6 +489,36 @@ def _ends_apart(values: np.ndarray) -> bool:
     """Whether the gap before the last is more than twice those of its side."""
     near = np.diff(values[(len(values) - 1) // 3 : -1])
     return bool(values[-1] - values[-2] > 2 * near.max(initial=1))
+
+
+def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
+    """What to ask of a column in two units; "" where it seems to be in one.
+
+    The largest gap between medians of clients, or between numbers, divides the rows.
+    Units explain it where both parts, on a logarithmic scale, are about equally wide,
+    narrow beside the gap, and far apart.
+
+    Args:
+      numbers: (rows,) of which the positive ones are compared.
+      clients: (rows,) which client's each row is.
+      names: of the clients.
+    """
+    clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
+    in_order = logs[np.lexsort((logs, clients))]
+    counts = np.bincount(clients)
+    medians = in_order[np.cumsum(counts) - counts // 2 - 1]
+    for levels, question in zip((medians[clients], logs), _UNITS, strict=True):
+        ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
+        gaps = np.diff(ends)
+        if gaps.max(initial=0) > np.log(_UNITS[question]):
+            is_rare = levels > ends[gaps.argmax()]
+            is_rare ^= is_rare.mean() > 0.5
+            parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
+            narrow, wide = sorted(map(np.ptp, parts))
+            if wide < min(3 * narrow, gaps.max() / 0.75):
+                listed = ", ".join(names[n] for n in np.unique(clients[is_rare]))
+                return question.format(*np.exp(parts)[:, 1], listed)
+    return ""
 
 
 def strict(
