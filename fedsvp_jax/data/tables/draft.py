@@ -136,14 +136,13 @@ def proposed(
     for name, kind in schema_columns.items():
         if kind.type == "number":
             numbers, _ = encoding.marked(features[name], kind, notation)
-            question = _units(numbers, of_client, client_names)
-            notes[f"columns.{name}"].append(question)
+            notes[f"columns.{name}"] += [_units(numbers, of_client, client_names)]
     with files.collected(faults):
         if client is not None:
             encoding.check_named(
                 columns[client], "client", f"{source}: column {client}"
             )
-            notes["client"] = [_spellings(cells.distinct(columns[client])[0])]
+            notes["client"] = [_spellings(client_names)]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
         notes["label"] = [
