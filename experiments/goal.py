@@ -29,7 +29,8 @@ from . import command
 
 GOALS = ("proved", "trial")
 _MOST_ROWS = 4096  # in a step
-_FASTEST = 0.2  # learning rate of the mean gradient
+_ROUNDS = 60, 240  # at least, and at most
+_FASTEST = 0.2  # learning rate of the mean gradient, in less than the most rounds
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
@@ -91,7 +92,10 @@ def settings(
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    return route_settings(config, data) | {"secret_noise": not values["seed"].present}
+    flag = values["num_rounds"]
+    rounds = None if flag.using_default_value else flag.value
+    route = route_settings(config, data, rounds)
+    return route | {"secret_noise": not values["seed"].present}
 
 
 def default_colluders(clients: int) -> int:
@@ -118,11 +122,13 @@ class Steps(NamedTuple):
       learning_rate: of the first round; it falls to 0 by cosine.
       noise: standard deviation of the noise on the mean gradient, of all steps
         together; what the trust models differ in.
+      num_rounds: T.
     """
 
     batch_size: int
     learning_rate: float
     noise: float
+    num_rounds: int
 
 
 def steps(
@@ -131,6 +137,8 @@ def steps(
     colluders: int | None = None,
     rows_per_person: int = 1,
     most_rows: float = _MOST_ROWS,
+    columns: int = 0,
+    num_rounds: int | None = None,
 ) -> Steps:
     """Steps of all rows, at a learning rate that keeps the noise of the run small.
 
@@ -142,9 +150,15 @@ def steps(
     ‖p‖ is 1/√(K(K − h)) and p_i = 1/K. With momentum m the weights go T·η/(1 − m)
     times the mean gradient, half of it as η falls to 0 by cosine, which averages the
     noise of the last rounds as averaged iterates would. So the noise moves a weight,
-    along which the loss is flat, by s·T·η/(2(1 − m)) at most: η keeps it at `_MOVED`,
-    and below `_FASTEST`. Less ε, fewer rows, more clients: less is learned, and the
-    probabilities stay near those of the classes' shares.
+    along which the loss is flat, by s·T·η/(2(1 − m)) at most: T·η keeps it at `_MOVED`.
+    Less ε, fewer rows, more clients: less is learned, and the probabilities stay near
+    those of the classes' shares.
+
+    T is what `_FASTEST` needs for that, within `_ROUNDS`: fewer are too few for columns
+    of narrow range (BUILD_NOTES.md). Only in the most rounds is η larger, up to what
+    momentum keeps stable (Polyak 1964), 2(1 + m)/L. L = C·√(q + 1)/2 bounds the steps'
+    Hessian: its part by the logits is 1/2 at most, and of its two vectors of q columns
+    and a 1 one is clipped to C.
 
     Args:
       sizes: (K,) training rows of the clients.
@@ -152,6 +166,8 @@ def steps(
       colluders: h of secure aggregation; None without it.
       rows_per_person: m; z hides m rows at once where a person is the unit.
       most_rows: in a step.
+      columns: q, each a number in [−1, 1] or a category.
+      num_rounds: T, where somebody chose it.
     """
     from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
@@ -163,19 +179,23 @@ def steps(
         weights = np.full(clients, 1 / clients)
         norm = 1 / math.sqrt(clients * max(clients - colluders, 1))
     rows = float(weights @ np.minimum(sizes, batch_size))
-    clip, num_rounds = _ROWS["l2_norm_clip"], _PROMISE["num_rounds"]
+    clip, momentum = _ROWS["l2_norm_clip"], _ROWS["server_momentum"]
     noise = float(analytic_multiplier(epsilon, _PROMISE["delta"])) * clip * norm / rows
     noise *= rows_per_person
-    slowed = 2 * _MOVED * (1 - _ROWS["server_momentum"]) / (num_rounds * noise)
-    return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
+    length = 2 * _MOVED * (1 - momentum) / noise  # T·η
+    num_rounds = num_rounds or int(np.clip(length / _FASTEST, *_ROUNDS))
+    fastest = _FASTEST
+    if num_rounds >= _ROUNDS[1]:
+        fastest = max(fastest, 4 * (1 + momentum) / (clip * math.sqrt(columns + 1)))
+    rate = min(fastest, length / num_rounds) * batch_size / rows
+    return Steps(batch_size, rate, noise, num_rounds)
 
 
 def training_sizes(data: Dataset, num_clients: int, by_writer: bool) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
     if by_writer and data.train_writers is not None:
         return np.bincount(data.train_writers)
-    parts = np.array_split(data.train_labels, num_clients)
-    return np.array([*map(len, parts)])
+    return np.array([*map(len, np.array_split(data.train_labels, num_clients))])
 
 
 def stated_sizes(clients: int, examples: int, largest: int) -> list[int]:
@@ -194,17 +214,19 @@ def stated_sizes(clients: int, examples: int, largest: int) -> list[int]:
     return sizes
 
 
-def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
+def route_settings(
+    config: ExperimentConfig, data: Dataset, num_rounds: int | None = None
+) -> Record:
     """What the route sets for a table, or for images.
 
     Args:
       config: not resolved; names the data set, ε of the run and whom it trusts, and
         may name clients.
       data: the data set that it names.
+      num_rounds: T, where somebody chose it.
     """
     from fedsvp_jax.config import resolve
 
-    by_client = data.schema is not None and data.schema.unit == "client"
     trust, changes = config.noise_trust, _OWN["single"]
     if data.train_writers is None:
         changes = changes | {
@@ -221,7 +243,7 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     }
     if config.noise_sampler == "discrete":
         settings |= _OWN["whole_numbers"]
-    if by_client:
+    if getattr(data.schema, "unit", None) == "client":
         rows = round(len(data.train_labels) / clients / 8)
         return settings | _OWN["clients"] | {"batch_size": max(1, min(rows, 512))}
     if data.train_inputs.ndim > 2:
@@ -233,13 +255,15 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     assert config.total_epsilon is not None
     limit = math.inf if config.noise_sampler == "discrete" else _MOST_ROWS  # P17
     chosen = steps(
-        sizes, config.total_epsilon, colluders, data.rows_per_person or 1, limit
-    )
+        sizes,
+        config.total_epsilon,
+        colluders,
+        data.rows_per_person or 1,
+        limit,
+        len(getattr(data.schema, "features", data.train_inputs[0])),
+        num_rounds,
+    )._asdict()
+    del chosen["noise"]
     if shares := getattr(data.schema, "shares", ()):
         settings["class_shares"] = ",".join(map(repr, shares))
-    return settings | {
-        **_ROWS,
-        "learning_rate": chosen.learning_rate,
-        "learning_rate_schedule": "cosine",
-        "batch_size": chosen.batch_size,
-    }
+    return settings | _ROWS | _OWN["tables"] | chosen

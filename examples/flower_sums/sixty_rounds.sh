@@ -11,7 +11,7 @@ export JAX_COMPILATION_CACHE_DIR=$PWD/compiled JAX_PERSISTENT_CACHE_MIN_COMPILE_
 if [ ! -d federation ]; then
   python "$here/flchain.py" "$table" .
   python -m experiments.fedsvp site propose federation --schema=schema.toml --num_clients=12 \
-      --num_examples=6299 --max_num_examples=1069 --total_epsilon=3
+      --num_examples=6299 --max_num_examples=1069 --total_epsilon=3 --num_rounds=60
   for k in $(seq 0 11); do
     mkdir "$k"
     (cd "$k" && python -m experiments.fedsvp site join ../federation \

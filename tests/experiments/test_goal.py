@@ -50,10 +50,45 @@ def test_less_noise_learns_faster_and_never_slower() -> None:
     rates = [goal.steps(SIZES, e).learning_rate for e in (0.1, 0.5, 1, 3, 8, 50)]
     assert rates == sorted(rates) and rates[0] < rates[2]
     assert goal.steps(SIZES, 3).noise > 2 * goal.steps(SIZES, 3, 1).noise
-    many = goal.steps(np.array([1e6]), 3)
-    assert many.batch_size == 4096 and many.learning_rate == pytest.approx(0.2)
+    assert goal.steps(np.array([1e6]), 3).batch_size == 4096
     persons = goal.steps(SIZES, 3, rows_per_person=4)
     assert persons.noise == pytest.approx(4 * goal.steps(SIZES, 3).noise)
+
+
+def test_rounds_grow_until_the_noise_of_the_run_is_what_it_may_be() -> None:
+    """60 rounds at .2 were too few for columns of narrow range."""
+
+    def moved(steps: goal.Steps) -> float:
+        return steps.noise * steps.num_rounds * steps.learning_rate / (2 * (1 - 0.9))
+
+    rows = 600, 1200, 9000
+    few, more, most = (goal.steps(np.array([n]), 3, columns=14) for n in rows)
+    assert few.num_rounds == 60 and few.learning_rate < 0.2
+    assert 60 < more.num_rounds < 240
+    assert more.learning_rate == pytest.approx(0.2, rel=0.01)
+    assert most.num_rounds == 240 and 0.2 < most.learning_rate < 0.9
+    assert [moved(s) for s in (few, more, most)] == pytest.approx([0.25] * 3, rel=0.01)
+    free = goal.steps(np.array([9e3]), 50, columns=14)
+    assert free.learning_rate == pytest.approx(2 * 1.9 / (2 * math.sqrt(15) / 2))
+    wide = goal.steps(np.array([9e3]), 50, columns=10**4)
+    assert wide.learning_rate == pytest.approx(0.2)
+    named = goal.steps(np.array([600]), 3, columns=14, num_rounds=120)
+    assert named.num_rounds == 120 and moved(named) == pytest.approx(0.25)
+    capped = goal.steps(np.array([9e3]), 3, columns=14, num_rounds=60)
+    assert capped.learning_rate == pytest.approx(0.2)
+
+
+def test_the_fastest_rate_is_within_what_momentum_keeps_stable() -> None:
+    """By the eigenvalues of the steps' matrix, of rows at a corner of [−1, 1]^q."""
+    rng, q, clip, momentum = np.random.default_rng(0), 14, 2.0, 0.9
+    rows = np.append(rng.choice([-1.0, 1.0], (1, q)).repeat(50, 0), np.ones((50, 1)), 1)
+    clipped = rows * np.minimum(1, clip / np.linalg.norm(rows, axis=1))[:, None]
+    largest = np.linalg.eigvalsh(clipped.T @ rows / 50).max() / 2  # 1/2: of the logits
+    rate = goal.steps(np.array([9e3]), 50, columns=q).learning_rate
+    matrix = np.array([[1 + momentum - rate * largest, -momentum], [1, 0]])
+    assert abs(np.linalg.eigvals(matrix)).max() <= 1 + 1e-6
+    matrix[0, 0] -= 0.01 * rate * largest
+    assert abs(np.linalg.eigvals(matrix)).max() > 1
 
 
 def hospitals(shares: tuple[float, ...] = ()) -> Dataset:
