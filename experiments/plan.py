@@ -236,10 +236,9 @@ def _worth(accuracy: Record, counts: np.ndarray) -> Record:
       Also that AUC, `needed`: in hundredths, rounded up; None where the verdict is
       another even of the strong columns.
     """
-    ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
+    ends = np.array([accuracy[name] for name in ("auc_between", "excess", "best")])
     needed = None
-    for share in np.linspace(1, 0, 101):
-        area, excess, best = (low + share * (high - low) for low, high in ends)
+    for area, excess, best in np.linspace(ends[:, 1], ends[:, 0], 101).tolist():
         verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
         if verdict != table_scores.BETTER:
             if needed:

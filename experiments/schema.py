@@ -18,10 +18,11 @@ lists what is marked, writes `from_data = false` in the place of each mark, and 
 the comments that begin with TODO: your statement that each entry, as it stands in the
 file now, is known without the records. An entry that you changed is accepted. One that
 is still what the records said (bounds, a logarithm, a fill, categories, classes) is
-refused, unless --known names its column, and so is a bound within 1 % of theirs, other
-than 0; but 0 and 1, no and yes, female and male and their like are accepted, since the
-form says them. Texts that count as `missing` need a name of their own, as dose.missing:
-who knows a bound knows no mark of a missing cell. dose.fill names that entry alone.
+refused, unless --known names its column, and so is a bound, other than 0, that differs
+from theirs by at most 1 % of theirs and of their range; but 0 and 1, no and yes, female
+and male and their like are accepted, since the form says them. Texts that count as
+`missing` need a name of their own, as dose.missing: who knows a bound knows no mark of
+a missing cell. dose.fill names that entry alone.
 Without --known it lists what is refused, and last --known=… with all these names, to be
 copied: strike out what you do not know without the records. type = "drop" leaves a
 column out.

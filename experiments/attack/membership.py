@@ -21,7 +21,7 @@ federations together. Both have a 95 % interval by a jackknife over the federati
   fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
 
-A piece of the work is the sweep of a mechanism. The picture is roc.svg.
+A piece of the work is the sweep of a mechanism. The curves are in roc.html.
 
 With --run=FOLDER nothing is trained: the loss threshold is tried on the model of a run.
 LiRA needs models with and without each example, which --config=FOLDER/config.json in
@@ -54,7 +54,6 @@ from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.views import SEEN
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.progress import progress_bar
@@ -64,7 +63,8 @@ from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.models.evaluation import outputs_for
-from fedsvp_jax.report import guarantees, labels, style
+from fedsvp_jax.report import guarantees, labels, page, quality, style
+from fedsvp_jax.report.plots import Plot, Series
 from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
@@ -220,30 +220,27 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
 
 
 def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
-    """ROC curves, both axes logarithmic, one panel per attack."""
-    with extras.needed("report", "the picture of ROC curves"):
-        from matplotlib.figure import Figure
-
-    names = [*dict.fromkeys(row["attack"] for row in rows)]
-    figure = Figure((4 * len(names), 4), layout="constrained")
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
-    for axes, attack in zip(panels, names, strict=True):
-        for row in rows:
-            if row["attack"] == attack:
-                name = f"{row['mechanism']}, ε = {labels.significant(row['epsilon'])}"
-                axes.plot(ROC_POINTS[1:], row["tpr_at"][1:], label=name)
-        axes.plot([1e-4, 1], [1e-4, 1], color=style.GREY, linestyle=":", label="guess")
-        axes.set(
-            title=attack,
-            xlabel="false positive rate",
-            ylabel="true positive rate",
-            xscale="log",
-            yscale="log",
-            xlim=(1e-4, 1),
-            ylim=(1e-4, 1.05),
+    """ROC curves, both axes logarithmic, one plot per attack."""
+    places, by_attack = ROC_POINTS[1:].tolist(), dict[str, list[Series]]()
+    guess = Series("guess", places, places, look=quality.DIAGONAL)
+    for number, row in enumerate(rows):
+        name = f"{row['mechanism']}, ε = {labels.significant(row['epsilon'])}"
+        series = by_attack.setdefault(row["attack"], [guess])
+        look = style.numbered(number)._replace(marker="")
+        series.append(Series(name, places, row["tpr_at"][1:], look=look))
+    plots = [
+        Plot(
+            attack,
+            f"ROC curve: {attack}",
+            "On the dotted line the attacker guesses.",
+            "true positive rate",
+            series,
+            "false positive rate",
+            "xy",
         )
-        axes.legend(fontsize="small")
-    figure.savefig(path)
+        for attack, series in by_attack.items()
+    ]
+    page.write(path, "roc.html", plots=plots)
 
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
@@ -265,7 +262,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     def finish(rows_by_piece: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in rows_by_piece.values() for row in rows]
-        draw(folder / "roc.svg", rows)
+        draw(folder / "roc.html", rows)
         printed.print_rows("attack_membership.txt", rows, folder, run=values.run)
         return {"false_positive_rates": ROC_POINTS, "rows": rows}
 

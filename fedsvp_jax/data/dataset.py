@@ -109,8 +109,9 @@ class Dataset:
       public_test: whether scores of the test examples may be published, since these
         are a published data set's or of people who agreed. No ε covers test examples.
       changed_cells: of a table's columns: cells that were "clamped" to the bounds,
-        "others" that became `*`, and "missing" ones that were filled. It looked at the
-        rows, and is for whoever has them alone.
+        "others" that became `*`, "missing" ones that were filled, and those of a
+        number, such as '"-9"', that may mean a missing one and were clamped. It looked
+        at the rows, and is for whoever has them alone.
       notices: warnings of a table's rows, for whoever has them alone.
 
     Raises:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.data.tables.encoding import category_features
 from fedsvp_jax.run.trained_model import MODEL, read_tensors, schema_of
 
 from .read import RunFiles
@@ -31,7 +30,7 @@ def effects(run: RunFiles, folder: Path) -> list[Effect]:
     rows: list[Effect] = []
     for name, column in schema.features.items():
         values = column.values
-        inputs = category_features(values) if values else np.array([[-1.0], [1.0]])
+        inputs = column.category_features if values else np.array([[-1.0], [1.0]])
         changes = inputs[1:] - inputs[0]
         for category, change in zip(values[1:] or [None], changes, strict=True):
             log_odds = float(change @ weights[: column.width])

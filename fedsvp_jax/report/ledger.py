@@ -154,15 +154,14 @@ def _rows(entries: Sequence[Entry], *, of_tests: bool = False) -> list[Row]:
         z = math.inf if z is None and body["epsilon"] == 0 else _number(z)
         if type(number) is not int:
             raise TypeError(f"{number!r} is no round")
-        row = Row(number, entry.time, "", z, 0.0, None)
+        charge, upload, recorded = entry.time, "", None
         if entry.kind == "upload":
-            charged = ""
+            charge, upload = "", entry.time
             if rows and rows[-1].round == number and not rows[-1].sent:
-                charged = rows.pop().charged
-            spent = body["epsilon_spent"]["rdp"]
-            recorded = None if spent is None else _number(spent)
-            row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
-        rows.append(row)
+                charge = rows.pop().charged
+            if (spent := body["epsilon_spent"]["rdp"]) is not None:
+                recorded = _number(spent)
+        rows.append(Row(number, charge, upload, z, 0.0, recorded))
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
     return [row._replace(epsilon=next(epsilons)) for row in rows]
 

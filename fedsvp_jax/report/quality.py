@@ -9,12 +9,8 @@ from fedsvp_jax.core.files import Record
 from . import read, style, tables
 from .plots import Plot, Series
 
-_DIAGONAL = Series(
-    "diagonal",
-    [0.0, 1.0],
-    [0.0, 1.0],
-    look=style.Look(style.GREY, "circle", style.SECOND),
-)
+DIAGONAL = style.Look(style.GREY, "circle", style.SECOND)  # of a model that guesses
+_GUESS = Series("diagonal", [0.0, 1.0], [0.0, 1.0], look=DIAGONAL)
 
 
 def plots(run: read.RunFiles) -> list[Plot]:
@@ -44,7 +40,7 @@ def plots(run: read.RunFiles) -> list[Plot]:
             " diagonal, the model guesses. Published, each step of it tells where one"
             " row stands among the others.",
             f"share of class {positive} recognised",
-            [Series("model", roc["false_alarms"], roc["recognised"]), _DIAGONAL],
+            [Series("model", roc["false_alarms"], roc["recognised"]), _GUESS],
             "share of other rows called so",
             percent="xy",
         ),
@@ -55,7 +51,7 @@ def plots(run: read.RunFiles) -> list[Plot]:
             " probabilities are right. Published, it tells how many rows of a bin are"
             f" {positive}.",
             f"share of class {positive}",
-            [calibration, _DIAGONAL],
+            [calibration, _GUESS],
             f"predicted probability of class {positive}",
             percent="xy",
         ),

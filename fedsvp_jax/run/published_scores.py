@@ -213,9 +213,14 @@ def noised_scores(
     # A test row moved the bounds too.
     claim = promise["epsilon"], promise["delta"]
     multiplier, risk = tradeoff.of_gaussian(*claim, data.bought)
-    names, rows = classes or range(chances.shape[1]), len(labels)
-    grid, std = Grid(_BITS, 1, rows), multiplier * sensitivity
-    release = ScoreRelease(names, multiplier, std, grid, relation)
+    rows, std = len(labels), multiplier * sensitivity
+    release = ScoreRelease(
+        classes or range(chances.shape[1]),
+        multiplier,
+        std,
+        Grid(_BITS, 1, rows),
+        relation,
+    )
     # Another model or other test rows are another release, with noise of its own.
     identity = [
         summary["params_sha256"],
@@ -230,9 +235,8 @@ def noised_scores(
     std = math.hypot(std, _SMOOTHING * step)
     noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
     reasons = [*_ASSUMPTIONS, _ONE_ROW if data.rows_per_person is None else _ONE_SIDE]
-    for reason in promise["assumptions"].split("; "):
-        if reason in (SEED, KEYED) or reason.startswith(_NOMINAL):
-            reasons.append(reason)
+    of_promise = promise["assumptions"].split("; ")
+    reasons += [r for r in of_promise if r.startswith((SEED, KEYED, _NOMINAL))]
     return {
         **promise,
         **release.estimate_scores(noised.reshape(counts.shape), 1),

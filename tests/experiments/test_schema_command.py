@@ -278,7 +278,7 @@ def test_a_refusal_ends_with_names_that_can_be_copied(tmp_path: pathlib.Path) ->
         ({"classes": '["b", "a"]'}, ["dose: bounds", "kind: values", "ill: classes"]),
         ({"classes": '["a", "b", "c"]'}, ["dose: bounds", "kind: values"]),
         ({"bounds": "[0, 20]"}, ["dose: fill = 4.0", "kind: values", "ill: classes"]),
-        (  # of the records' range, 9.6, each is within 1 %
+        (  # within 1 % of the records' 10 and of their range
             {"bounds": "[0, 10.09]", "fill": ""},
             [
                 "dose: bounds = [0.0, 10.09] (upper bound as in the records, [0.",
@@ -287,13 +287,14 @@ def test_a_refusal_ends_with_names_that_can_be_copied(tmp_path: pathlib.Path) ->
             ],
         ),
         (
-            {"bounds": "[0.49, 20]"},
+            {"bounds": "[0.403, 20]"},
             [
-                "dose: bounds = [0.49, 20.0], fill = 4.0 (lower bound as in",
+                "dose: bounds = [0.403, 20.0], fill = 4.0 (lower bound as in",
                 "k",
                 "ill",
             ],
         ),
+        ({"bounds": "[0.49, 20]"}, ["dose: fill = 4.0", "kind", "ill"]),
         ({"bounds": "[0.3, 10.1]"}, ["dose: fill = 4.0", "kind", "ill"]),
         (
             {"bounds": "[0, 20]", "fill": "log = true"},

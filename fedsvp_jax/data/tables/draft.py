@@ -62,8 +62,18 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
+_BEYOND = re.compile("'[<>≤≥]")
+_LIMIT = (
+    "beyond a limit of detection? write a number for it in the file, such as half a "
+    "lower limit, or an upper one; as missing it becomes the median;"
+)
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
-_SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
+_SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
+_LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
+_UNITS = {  # the least factor between medians of clients, and between numbers
+    "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 8,
+    "values near {:.5g} and near {:.5g}: two units?": 2.7,
+}
 _UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
@@ -120,12 +130,19 @@ def proposed(
     repeated = dependences.repetitions(features, schema_columns, notation)
     for name, note in repeated.items():
         notes[f"columns.{name}"].append(note)
+    client_names, of_client = [""], np.zeros(len(columns[label]), int)
+    if client is not None:
+        client_names, of_client = cells.distinct(columns[client])
+    for name, kind in schema_columns.items():
+        if kind.type == "number":
+            numbers, _ = encoding.marked(features[name], kind, notation)
+            notes[f"columns.{name}"] += [_units(numbers, of_client, client_names)]
     with files.collected(faults):
         if client is not None:
             encoding.check_named(
                 columns[client], "client", f"{source}: column {client}"
             )
-            notes["client"] = [_spellings(cells.distinct(columns[client])[0])]
+            notes["client"] = [_spellings(client_names)]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
         notes["label"] = [
@@ -299,7 +316,8 @@ def _draft_column(
         numeric, note = _numeric(
             SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
         )
-        return numeric, f"{words}: a missing number? {note}".rstrip()
+        question = _LIMIT if _BEYOND.search(words) else "a missing number?"
+        return numeric, f"{words}: {question} {note}".rstrip()
     return _category(name, column, rest, source)
 
 
@@ -394,7 +412,9 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     """Bounds from the least to the largest value; the median fills missing cells."""
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
-    median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
+    quantiles = [0.05, 0.5, 0.9, 0.95]
+    fifth, median, upper, top = np.quantile(present, quantiles, method="inverted_cdf")
+    is_skewed = median - fifth <= _LEFT * (top - fifth)
     is_number = column.type == "number"
     binary = is_number and ((present == low) | (present == high)).all()
     blank = missing.mean()
@@ -403,7 +423,12 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         column,
         bounds=bounds,
         fill=fill[0] if fill else None,
-        log=bool(is_number and not binary and upper - low < _SKEWED * (high - low)),
+        log=bool(
+            is_number
+            and not binary
+            and is_skewed
+            and upper - low < _SKEWED * (high - low)
+        ),
         from_data=bounds + fill,
     )
     codes = np.unique(present)
@@ -437,14 +462,18 @@ def _marks(numbers: np.ndarray) -> list[str]:
     if not low and values[0] == 0 and high > _MOST_LABELS:
         is_far = values[1] > _FAR * np.median(values)
         low = int(is_far and _ends_apart(-values[::-1]))
-    elif values[-1] <= values[low - 1] + 2 or not all(map(_is_mark, values[:low])):
+    elif values[-1] <= values[low - 1] + 2 or not all(
+        map(literals.is_mark, values[:low])
+    ):
         low = 0
-    for at in itertools.takewhile(lambda at: _is_mark(values[at]), range(high)[::-1]):
+    for at in itertools.takewhile(
+        lambda at: literals.is_mark(values[at]), range(high)[::-1]
+    ):
         if counts[at:].sum() > 1 and at and _ends_apart(values[: at + 1]):
             high = at
     low *= counts[:low].sum() > 1
     frequent = np.flatnonzero((counts >= _FREQUENT) & (values > 9))
-    marks = [at for at in frequent if _is_mark(values[at])]
+    marks = [at for at in frequent if literals.is_mark(values[at])]
     times = counts.copy()
     times[marks] = 1
     amid = [
@@ -455,14 +484,40 @@ def _marks(numbers: np.ndarray) -> list[str]:
     return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
 
 
-def _is_mark(number: float) -> bool:
-    return bool(re.fullmatch(r"-1|-?([789])\1*(\.9+)?", f"{number:.15g}"))
-
-
 def _ends_apart(values: np.ndarray) -> bool:
     """Whether the gap before the last is more than twice those of its side."""
     near = np.diff(values[(len(values) - 1) // 3 : -1])
     return bool(values[-1] - values[-2] > 2 * near.max(initial=1))
+
+
+def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
+    """What to ask of a column in two units; "" where it seems to be in one.
+
+    The largest gap between medians of clients, or between numbers, divides the rows.
+    Units explain it where both parts, on a logarithmic scale, are about equally wide,
+    narrow beside the gap, and far apart.
+
+    Args:
+      numbers: (rows,) of which the positive ones are compared.
+      clients: (rows,) which client's each row is.
+      names: of the clients.
+    """
+    clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
+    in_order = logs[np.lexsort((logs, clients))]
+    counts = np.bincount(clients)
+    medians = in_order[np.cumsum(counts) - counts // 2 - 1]
+    for levels, question in zip((medians[clients], logs), _UNITS, strict=True):
+        ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
+        gaps = np.diff(ends)
+        if gaps.max(initial=0) > np.log(_UNITS[question]):
+            is_rare = levels > ends[gaps.argmax()]
+            is_rare ^= is_rare.mean() > 0.5
+            parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
+            narrow, wide = sorted(map(np.ptp, parts))
+            if wide < min(3 * narrow, gaps.max() / 0.75):
+                listed = ", ".join(names[n] for n in np.unique(clients[is_rare]))
+                return question.format(*np.exp(parts)[:, 1], listed)
+    return ""
 
 
 def strict(

@@ -1,5 +1,6 @@
 """Rows that are copies of other rows, if chance does not explain them."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,7 +10,7 @@ from .literals import Notation
 
 _FEW = 3  # rows that agree in all columns but one, at most: more often do so by chance
 _EXCESS = 5  # times as many agree in that column, too, as by chance
-_SETS = 20  # of equal rows, which are no design if all are copied equally often
+_SETS = 20  # of equal rows, of which all are copied equally often: no design
 _SHARED = {
     "row": " ε protects one row: whoever has two has twice the ε, or more. If a person "
     'may have several, unit = "person" and [person] column protect all of them.',
@@ -24,13 +25,13 @@ def keys(columns: Mapping[str, cells.Cells]) -> dict[str, np.ndarray]:
     Their sum over columns is the same for equal rows, and differs for others but with a
     chance of 2⁻⁶⁴ for each pair.
     """
-    drawn = {}
+    keys_of_rows = {}
     for seed, (name, column) in enumerate(columns.items()):
         encoded = cells.texts(column).dictionary_encode().combine_chunks()
         size, generator = len(encoded.dictionary), np.random.default_rng(seed)
         numbers = generator.integers(2**64, size=size, dtype=np.uint64)
-        drawn[name] = numbers[encoded.indices]
-    return drawn
+        keys_of_rows[name] = numbers[encoded.indices]
+    return keys_of_rows
 
 
 def questions(
@@ -50,8 +51,7 @@ def questions(
     by_column = keys({k: v for k, v in columns.items() if k and k.lower() != "split"})
     rows = np.arange(len(next(iter(columns.values()))))
     if unit == "person" and person is not None:
-        everything = np.sum([*by_column.values()], axis=0)
-        rows = np.sort(np.unique(everything, return_index=True)[1])
+        rows = np.sort(np.unique(sum(by_column.values()), return_index=True)[1])
         del by_column[person]
     compared = {name: key[rows] for name, key in by_column.items()}
     unnamed = {
@@ -60,11 +60,10 @@ def questions(
         if len(np.unique(key)) < len(rows)
         or (cells.values_of(columns[name], "number", Notation()) % 1 > 0).any()
     }
-    for each in (compared, unnamed):
-        total = np.asarray(np.sum([*each.values()], axis=0, dtype=np.uint64))
-        _, first, group, times = np.unique(total, True, True, True)
+    for by_column in filter(None, (compared, unnamed)):
+        _, first, group, times = np.unique(sum(by_column.values()), True, True, True)
         count = len(rows) - len(first)
-        if each and count > 1 and _is_no_chance(total, each, first, times):
+        if count > 1 and len(rows) >= _SETS and _is_no_chance(by_column, first, times):
             copy = np.flatnonzero(first[group] != np.arange(len(rows)))[0]
             pair = rows[[copy, first[group[copy]]]] + 1
             return [
@@ -78,10 +77,7 @@ def questions(
 
 
 def _is_no_chance(
-    total: np.ndarray,
-    by_column: Mapping[str, np.ndarray],
-    first: np.ndarray,
-    times: np.ndarray,
+    by_column: Mapping[str, np.ndarray], first: np.ndarray, times: np.ndarray
 ) -> bool:
     """Whether rows that agree in all columns but any one agree in it, too, too often.
 
@@ -91,7 +87,6 @@ def _is_no_chance(
     that are all repeated k, 2k, … times are no chance either.
 
     Args:
-      total: (rows,) uint64 sums of `by_column`.
       by_column: (rows,) uint64 each.
       first: (sets,) a row of each set of equal rows.
       times: (sets,) rows of each set.
@@ -99,16 +94,15 @@ def _is_no_chance(
     if len(times) >= _SETS and np.gcd.reduce(times) > 1:
         return True
     first, times = first[times > 1], times[times > 1]
+    total = sum(by_column.values())
     for key in by_column.values():
-        other = _pairs(np.array([len(key)])) - _pairs(np.unique_counts(key).counts)
-        if not other:  # constant
+        alike, pairs = _pairs(np.unique_counts(key).counts), math.comb(len(key), 2)
+        if alike == pairs:  # constant
             continue
-        odds = _pairs(np.array([len(key)])) / other - 1
-        rest, counts = np.unique_counts(total - key)
-        is_rare = counts[np.searchsorted(rest, (total - key)[first])] <= _FEW
-        same = _pairs(times[is_rare])
-        different = _pairs(counts[counts <= _FEW]) - same
-        if same <= _EXCESS * (different + 1) * odds:
+        _, group, counts = np.unique(total - key, False, True, True)
+        equal = _pairs(times[counts[group[first]] <= _FEW])
+        different = _pairs(counts[counts <= _FEW]) - equal
+        if equal * (pairs - alike) <= _EXCESS * (different + 1) * alike:
             return False
     return True
 

@@ -101,7 +101,7 @@ def encode(
             )
             if (
                 column.from_data is None
-                and "clamped" not in changed[name]
+                and changed[name].keys() <= {"missing"}
                 and not of_form
                 and features.min() <= -0.98
                 and features.max() >= 0.98
@@ -144,7 +144,11 @@ def _encode_column(
     source: str,
     of_model: bool,
 ) -> _Features:
-    """The features of a column; fractions are no categories."""
+    """The features of a column; fractions are no categories.
+
+    Among the masks that of `"-9"` has cells beyond a bound whose number may mean a
+    missing one, if most of those beyond this bound do; they are clamped, too.
+    """
     if column.type == "category":
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
@@ -166,6 +170,14 @@ def _encode_column(
         share = np.log1p(above) / np.log1p(span) if column.log else above / span
         scaled[:] = 2 * share - 1
     masks = {"clamped": (numbers < low) | (numbers > high), "missing": missing}
+    for beyond in (numbers < low, numbers > high) if column.type == "number" else ():
+        values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
+        distant = values[(counts > 1) & ((values <= 0) | (values > high + 1))]
+        codes = [*filter(literals.is_mark, distant)]
+        is_code = np.isin(numbers, codes) & ~missing
+        if 2 * is_code.sum() > beyond.sum():
+            masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
+            masks["clamped"] &= ~is_code
     return scaled[:, None], attribute, masks
 
 
@@ -181,7 +193,7 @@ def _encode_category(
     codes = coded(values, column.values, source, ~(missing & of_model))
     count = len(column.values)
     other = [*column.values, OTHERS].index(OTHERS)  # `count` where none is
-    features = category_features(column.values)[codes]
+    features = column.category_features[codes]
     features[codes < 0] = np.nan
     is_other = np.isin(codes, (-1, other))
     others = is_other & ~missing
@@ -195,20 +207,6 @@ def _encode_category(
     few = count <= MAX_ATTRIBUTES
     attribute = Column(codes, column.values, not column.from_data) if few else None
     return features, attribute, {"others": others, "missing": is_other & missing}
-
-
-def category_features(values: Sequence[str]) -> np.ndarray:
-    """(count, count) float32: the features of each category.
-
-    `OTHERS` is also the mean of all other categories: where no training row had it, its
-    own weight is untrained, and the model sees an average row.
-    """
-    of_category = np.eye(len(values), dtype=np.float32)
-    if OTHERS in values[1:] or OTHERS in values[:-1]:
-        others = np.array(values) == OTHERS
-        of_category[others] = 1 / (len(values) - 1)
-        of_category[others, others] = 1
-    return of_category
 
 
 def marked(

@@ -108,6 +108,11 @@ def grouped(text: str) -> str:
     return match[1] if match else ""
 
 
+def is_mark(number: float) -> bool:
+    """Whether a number, such as -9, 0, 99 or 999.9, may mean a missing one."""
+    return bool(re.fullmatch(r"0|-1|-?([789])\1*(\.9+)?", f"{number:.15g}"))
+
+
 def kind(text: str, notation: Notation) -> str:
     """What a cell is that is no number: missing, date, time, percent, grouped, ... .
 

@@ -136,6 +136,20 @@ class SchemaColumn(Settings):
         """The number of features that it becomes."""
         return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
 
+    @property
+    def category_features(self) -> np.ndarray:
+        """(count, count) float32: the features of each category.
+
+        `OTHERS` is also the mean of all other categories: where no training row had it,
+        its own weight is untrained, and the model sees an average row.
+        """
+        features = np.eye(len(self.values), dtype=np.float32)
+        if OTHERS in self.values[1:] or OTHERS in self.values[:-1]:
+            others = np.array(self.values) == OTHERS
+            features[others] = 1 / (len(self.values) - 1)
+            features[others, others] = 1
+        return features
+
 
 @dataclasses.dataclass(frozen=True)
 class Schema(Settings):
@@ -253,8 +267,9 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
     Beside `bounds` stands which of them: lower, upper, or lower and upper.
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
-    bound is as the records said within 1 % of their range, unless it is 0. Texts that
-    count as missing may be cells that the draft read, which no mark tells.
+    bound is as the records said within 1 % of theirs and of their range, unless it is
+    0: a range alone grows by one outlier. Texts that count as missing may be cells that
+    the draft read, which no mark tells.
     """
     column = schema.columns.get(name) or SchemaColumn(
         "category", values=schema.classes, from_data=schema.classes_from_data
@@ -271,7 +286,7 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
             for side, end, extreme in zip(
                 ("lower", "upper"), column.bounds, extremes, strict=False
             )
-            if end and abs(end - extreme) <= np.ptp(extremes) / 100
+            if end and abs(end - extreme) <= min(np.ptp(extremes), abs(extreme)) / 100
         ]
         parts = {
             key: {*mark, OTHERS} == {*texts, OTHERS}

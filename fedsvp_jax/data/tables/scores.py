@@ -25,20 +25,21 @@ def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
       scores: (n,) larger for what is thought positive.
       positive: (n,) bool.
     """
-    pairs = np.where(positive, (~positive).sum(), positive.sum()).sum()
-    return float(_pairs_won(scores, positive).sum() / pairs) if pairs else None
+    won, pairs = _pairs(scores, positive).sum(1)
+    return float(won / pairs) if pairs else None
 
 
-def _pairs_won(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """(n,) of each row's pairs with rows of the other kind, how many are ranked right;
-    a tie counts half.
+def _pairs(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """(2, n) each row's pairs with rows of the other kind: how many are ranked right,
+    where a tie counts half; and all.
     """
     from scipy.stats import rankdata  # which takes a while to import
 
     below = rankdata(scores)  # by mid-ranks
     for side in (positive, ~positive):
         below[side] -= rankdata(scores[side])
-    return np.where(positive, below, positive.sum() - below)
+    pairs = np.where(positive, (~positive).sum(), positive.sum())
+    return np.stack([np.where(positive, below, pairs - below), pairs])
 
 
 def compared(
@@ -64,14 +65,13 @@ def compared(
       a pair for the interval.
     """
     classes = chances.shape[2]
-    won, pairs = np.zeros(chances.shape[:2]), np.zeros(len(labels))
+    counts = np.zeros((2, 2, len(labels)))  # by model: pairs ranked right, and all
     ranked = range(int(classes == 2), classes)  # of two, the second says all
     for client, c in itertools.product(np.unique(clients), ranked):
         rows = clients == client
-        positive = labels[rows] == c
-        pairs[rows] += np.where(positive, (~positive).sum(), positive.sum())
-        for model, of_rows in zip(chances, won, strict=True):
-            of_rows[rows] += _pairs_won(model[rows, c], positive)
+        for model, of_model in zip(chances, counts, strict=True):
+            of_model[:, rows] += _pairs(model[rows, c], labels[rows] == c)
+    won, pairs = counts[:, 0], counts[0, 1]
     if np.sort(np.bincount(labels[pairs > 0], minlength=classes))[-2] < _FEWEST:
         return None
     number = pairs.sum() / 2
@@ -86,7 +86,7 @@ def compared(
     }
 
 
-def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
+def auc_interval(area: float, ones: int, zeros: int) -> tuple[float, float]:
     """The 95 % interval of an AUC on so many positive and other rows.
 
     All θ with |AUC − θ| ≤ 1.96·SE(θ), SE² being `auc_variance`. At θ = 1/2 this is the
@@ -96,9 +96,9 @@ def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
     Args:
       area: in [0, 1].
       ones: m, at least 1.
-      others: n, at least 1.
+      zeros: n, at least 1.
     """
-    error = np.sqrt(auc_variance(SHARES, ones, others))
+    error = np.sqrt(auc_variance(SHARES, ones, zeros))
     likely = SHARES[np.abs(area - SHARES) <= np.maximum(ERRORS * error, SHARES[1])]
     return float(likely[0]), float(likely[-1])
 

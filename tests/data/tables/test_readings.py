@@ -1,6 +1,7 @@
 """Odd tables of hospitals: each is read as it was meant, or refused in one sentence."""
 
 import pathlib
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -678,6 +679,95 @@ def test_numbers_that_are_not_apart_are_not_asked_of(values: Sequence[int]) -> N
     table = {"x": [*values] * 9, "died": [0, 1, 1] * (3 * len(values))}
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     assert "a missing number?" not in notes.get("columns.x", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("<5", "2.5"), ("< 40", "20"), (">90", "90"), ("≤5", "2.5")]
+)
+def test_results_beyond_a_limit_are_no_missing_numbers(text: str, number: str) -> None:
+    """Of <40 the least results became the median."""
+    rows = {"x": of_rows(lambda n: f"{n}.5"), "y": of_rows(lambda n: "ab"[n % 2])}
+    rows["x"][:9] = [text] * 9
+    notes = draft.proposed(rows, label="y", client=None, source="a").notes
+    question = f"'{text}': beyond a limit of detection? write a number for it in the"
+    assert notes["columns.x"].startswith(question)
+    assert "a missing number" not in notes["columns.x"]
+    rows["x"][:9] = [number] * 9
+    schema, notes = draft.proposed(rows, label="y", client=None, source="a")
+    assert "columns.x" not in notes and schema.columns["x"].fill is None
+
+
+def _numbers_of(median: float, spread: float) -> np.ndarray:
+    """240 of one unit."""
+    deviations = np.random.default_rng(0).normal(0, spread, 240)
+    return median * np.exp(deviations.clip(-2.5 * spread, 2.5 * spread))
+
+
+@pytest.mark.parametrize(
+    ("median", "spread", "factor", "words"),
+    [
+        (
+            0.9,
+            0.5,
+            88.4,
+            "values near 8[0-9.]+ and near 0.[89][0-9]*: two units",
+        ),  # creatinine
+        (75, 0.2, 1000, "values near 7[0-9]{4} and near 7[0-9.]+: two units"),  # weight
+        (
+            1.7,
+            0.06,
+            100,
+            "values near 1[67][0-9.]+ and near 1.[67][0-9]*: two units",
+        ),  # height
+        (
+            13,
+            0.15,
+            10,
+            "values near 1[23][0-9.]+ and near 1[23][0-9.]*: two units",
+        ),  # haemoglobin
+        (
+            6,
+            0.3,
+            18,
+            "values near 1[01][0-9.]+ and near [56][0-9.]*: two units",
+        ),  # glucose
+    ],
+)
+@pytest.mark.parametrize("by_client", [False, True])
+def test_two_units_in_a_column_are_asked_of(
+    median: float, spread: float, factor: float, words: str, by_client: bool
+) -> None:
+    """Creatinine in mg/dl and in µmol/l was one number."""
+    values, rows = _numbers_of(median, spread), np.arange(240)
+    client = np.array(["A", "B", "C", "S"])[rows % 4]
+    is_other = client == "S" if by_client else rows % 12 == 0
+    values[is_other] *= factor
+    table = {"x": values, "site": client, "died": rows // 4 % 2}
+    schema, notes = draft.proposed(table, label="died", client="site", source="a")
+    if by_client:
+        words = r"median [0-9.]+ at client S, [0-9.]+ elsewhere: another unit\?"
+    assert re.search(words, notes["columns.x"])
+    assert schema.columns["x"].bounds == (values.min(), values.max())
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1, 2, 3])
+def test_one_unit_is_not_asked_of(spread: float) -> None:
+    rows = np.arange(240)
+    table = {"x": _numbers_of(1, spread), "site": rows % 4, "died": rows // 4 % 2}
+    for client in ("site", None):
+        notes = draft.proposed(table, label="died", client=client, source="a").notes
+        assert "unit" not in notes.get("columns.x", "")
+
+
+@pytest.mark.parametrize("is_skewed", [False, True])
+def test_one_outlier_makes_no_logarithm(is_skewed: bool) -> None:
+    """Weights had a logarithm for one in grams."""
+    normal = np.random.default_rng(0).normal(0, 1, 300)
+    weight = 75 * np.exp(normal * 1.5) if is_skewed else 75 + 12 * normal
+    weight[0] = 80_000
+    table = {"weight": weight, "died": np.arange(300) % 2}
+    schema = draft.proposed(table, label="died", client=None, source="a").schema
+    assert schema.columns["weight"].log == is_skewed
 
 
 @pytest.mark.parametrize("form", ["{}", "{}.0", "{}.00", "{},0"])

@@ -306,6 +306,27 @@ def test_zero_is_no_bound_of_the_records() -> None:
         assert as_read(Schema({"visits": column}), "visits") == entries
 
 
+@pytest.mark.parametrize(
+    ("mark", "bounds", "near"),
+    [
+        ((40, 116), (39, 116.5), "upper"),
+        ((40, 116), (40.3, 118), "lower"),
+        ((40, 116), (39, 118), ""),
+        ((40, 90_000), (30, 120), ""),  # an outlier in grams
+        ((40, 90_000), (40.2, 90_100), "lower and upper"),
+        ((-20, 4), (-19.9, 5), "lower"),
+        ((19_000, 20_000), (18_900, 20_009), "upper"),  # dates, in days
+    ],
+)
+def test_one_outlier_makes_no_bound_a_copy_of_the_records(
+    mark: tuple[float, float], bounds: tuple[float, float], near: str
+) -> None:
+    """Within 1 % of a range up to 90,000 g was any weight in kg."""
+    column = SchemaColumn("number", bounds=bounds, from_data=mark)
+    entries = as_read(Schema({"weight": column}), "weight")
+    assert entries == ({"bounds": near} if near else {})
+
+
 SHARES = "the shares of the schema fit the rows far better in another order"
 
 
@@ -455,7 +476,8 @@ def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
     data = from_table(table, schema=from_toml(CELLS, "s"))
     assert data.changed_cells["sex"] == {}
     said = headline.filled("changed_rows", data)
-    assert said.startswith("warning: column weight: 26 of 40 cells are clamped to its")
+    assert said.startswith("warning: column weight: 13 of 40 cells are clamped to its")
+    assert 'warning: column weight: 13 of 40 cells are "0", beyond its bounds' in said
     assert "are they in another unit than the schema's?" in said
     table["weight"] = ["70"] * 40
     data = from_table(table, schema=from_toml(CELLS, "s"))
@@ -468,6 +490,48 @@ def test_cells_that_do_not_fit_are_counted_for_the_owner_of_the_rows() -> None:
         "column sex: 10 of 40 cells are in none of its categories (female, male), and "
         "taken as *, in row 31, 32, 33, 34, 35 …: has the file other codes than"
     )
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        (["-9"] * 2, '"-9"'),  # of 42 cells: less than a tenth
+        (["-9.0"] * 12, '"-9"'),
+        (["-9", "-8"] * 9, '"-9", "-8"'),
+        (["999"] * 2 + ["230"], '"999"'),
+        (["0"] * 5 + ["20"], '"0"'),
+        (["-9"], None),
+        (["9"] * 2 + ["20"] * 3, None),  # too light
+        (["201"] * 30, None),
+    ],
+)
+def test_numbers_beyond_the_bounds_that_mean_a_missing_one_are_asked_of(
+    codes: list[str], kind: str | None
+) -> None:
+    """-9 was clamped to the least weight, in another unit or without a question."""
+    weight = [*codes, *["70", "80"] * 20]
+    table = {
+        "weight": weight,
+        "sex": ["male"] * len(weight),
+        "ill": [["no", "yes"][row % 2] for row in range(len(weight))],
+    }
+    text = CELLS.replace('missing = ["-9"]\n', "")
+    said = headline.filled(
+        "changed_rows", from_table(table, schema=from_toml(text, "s"))
+    )
+    assert ("missing" in said) == bool(kind)
+    if kind is None:
+        return
+    count = sum(f'"{float(code):g}"' in kind for code in codes)
+    counted = f"warning: column weight: {count} of {len(weight)} cells are {kind}, "
+    assert counted + "beyond its bounds and clamped, in row 1, 2" in said
+    assert "unit" not in said
+    remedy = f"then leave them blank, or state missing = [{kind}], and a fill"
+    assert remedy in said
+    mended = from_toml(text.replace("fill = 70", f"fill = 70\nmissing = [{kind}]"), "s")
+    masks = from_table(table, schema=mended).changed_cells["weight"]
+    assert masks["missing"].sum() == count and f"{kind}" not in masks
 
 
 @pytest.mark.hole

@@ -44,7 +44,7 @@ def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path
         assert last["none", attack]["auc"] >= 0.65
         row = last["gaussian", attack]
         assert row["auc_low"] < 0.5 < row["auc_high"]
-    assert (folder / "roc.svg").stat().st_size > 1000
+    assert "true positive rate" in (folder / "roc.html").read_text()
     assert_resumed(TINY, folder, "gaussian")
 
 
