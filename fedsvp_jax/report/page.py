@@ -18,6 +18,7 @@ from typing import Any
 import jinja2
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.data.dataset import MISFIT_SHARES
@@ -57,6 +58,7 @@ def templates() -> Any:
         "percent": labels.percent,
         "significant": labels.significant,
         "promised": guarantees.promised,
+        "risk": tradeoff.risk,
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,
