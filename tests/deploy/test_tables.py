@@ -32,6 +32,7 @@ from fedsvp_jax.report import headline
 HOSPITALS = 4
 COUNTS = ("--num_examples=450", "--max_num_examples=120", "--total_epsilon=3")
 COLUMN = '[client]\ncolumn = "hospital"\n'
+LONG = "a_very_long_name_of_column"
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +219,68 @@ def test_a_site_is_asked_whether_its_classes_are_swapped(
     tables.table_client(log)  # a node does not ask at each of its rounds
     for shown in (log, log.with_name("log.key")):
         assert "swapped" not in shown.read_text()
+
+
+def test_a_site_sees_its_columns_beside_the_schema(tmp_path: pathlib.Path) -> None:
+    """Pounds for kilograms, F for M and packs for cigarettes joined without a word."""
+    schema = """schema = 1
+[label]
+column = "dead"
+classes = ["no", "yes"]
+shares = [0.5, 0.5]
+[columns.weight]
+type = "number"
+bounds = [30, 200]
+fill = 70
+[columns.sex]
+type = "category"
+values = ["F", "M", "*"]
+[columns.crp]
+type = "number"
+bounds = [0, 300]
+log = true
+[columns.smoker]
+type = "number"
+bounds = [0, 1]
+[columns.admitted]
+type = "date"
+bounds = [2019-01-01, 2025-12-31]
+"""
+    filler = "".join(
+        f'[columns.{LONG}_{n}]\ntype = "number"\nbounds = [1000, 9000]\n'
+        for n in range(30)
+    )
+    (tmp_path / "schema.toml").write_text(schema + filler)
+    rows = [
+        {"weight": f"{90 + n}", "sex": "FMMM"[n % 4], "crp": f"{n / 10}"}
+        | {"smoker": f"{n % 5 // 4}", "admitted": f"2021-03-{1 + n % 3:02}"}
+        | {"dead": ("no", "yes")[n % 2], "split": "train" if n < 100 else "test"}
+        | {f"{LONG}_{column}": f"{3000 + column}" for column in range(30)}
+        for n in range(120)
+    ]
+    folder = tmp_path / "federation"
+    ended = proposed(tmp_path, folder)
+    assert ended.status == 0, ended
+    own, log = written(tmp_path / "own.csv", rows), tmp_path / "log"
+    words = ("experiments.site", "join", str(folder), f"--records={own}")
+    ended = command(*words, f"--log={log}")
+    assert ended.status == 0, ended
+    _, asked, shown = ended.stdout.partition("Is this your table, in these units?")
+    shown, kept, _ = shown.partition("These lines looked at the rows: keep them to you")
+    assert asked and kept and "100 rows that train" in shown
+    lines = [line for line in shown.splitlines() if line.startswith("  ")]
+    name = 24 * " "
+    assert lines[:6] == [
+        f"  weight{name[6:]}  140 (100 to 179), bounds 30 to 200, a blank is 70.0",
+        f"  sex{name[3:]}  F 25.0 %, M 75.0 %, * 0.0 %",
+        f"  crp{name[3:]}  5 (1 to 8.9), bounds 0 to 300",
+        f"  smoker{name[6:]}  0 80.0 %, 1 20.0 %",
+        f"  admitted{name[8:]}  2021-03-02, bounds 2019-01-01 to 2025-12-31",
+        "  a_very_long_name_of_col…  3000 (3000 to 3000), bounds 1000 to 9000",
+    ]
+    assert lines[-1] == "  … and 10 columns more" and len(lines) == 26
+    assert max(map(len, lines)) <= 80
+    assert "3000" not in log.read_text()
 
 
 def test_a_site_of_one_class_or_of_copies_is_asked_at_its_join(

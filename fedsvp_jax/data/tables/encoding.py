@@ -164,11 +164,6 @@ def _encode_column(
         if len(attribute.categories) > MAX_ATTRIBUTES:
             attribute = None
     low, high = column.bounds
-    scaled = np.zeros(len(numbers), np.float32)
-    if high > low:
-        above, span = np.clip(numbers, low, high) - low, high - low
-        share = np.log1p(above) / np.log1p(span) if column.log else above / span
-        scaled[:] = 2 * share - 1
     masks = {"clamped": (numbers < low) | (numbers > high), "missing": missing}
     for beyond in (numbers < low, numbers > high) if column.type == "number" else ():
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
@@ -178,7 +173,7 @@ def _encode_column(
         if 2 * is_code.sum() > beyond.sum():
             masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
             masks["clamped"] &= ~is_code
-    return scaled[:, None], attribute, masks
+    return column.scaled(numbers)[:, None], attribute, masks
 
 
 def _encode_category(

@@ -136,6 +136,25 @@ class SchemaColumn(Settings):
         """The number of features that it becomes."""
         return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
 
+    def scaled(self, numbers: np.ndarray) -> np.ndarray:
+        """(n,) float32 from -1 to 1: features of numbers, which are clamped.
+
+        They are 0 where the bounds are equal.
+        """
+        low, high = self.bounds
+        if high <= low:
+            return np.zeros(len(numbers), np.float32)
+        above, span = np.clip(numbers, low, high) - low, high - low
+        share = np.log1p(above) / np.log1p(span) if self.log else above / span
+        return (2 * share - 1).astype(np.float32)
+
+    def unscaled(self, feature: float) -> Any:
+        """The number, date or time that `scaled` makes such a feature of."""
+        low, high = self.bounds
+        share, span = (1 + float(feature)) / 2, high - low
+        above = np.expm1(share * np.log1p(span)) if self.log else share * span
+        return _UNITS.get(self.type, float)(low + above)
+
     @property
     def category_features(self) -> np.ndarray:
         """(count, count) float32: the features of each category.
