@@ -17,7 +17,8 @@ def effects(run: RunFiles, folder: Path) -> list[Effect]:
     A number changes from its lower to its upper bound, a category (else None) from the
     column's first. With c, what that changes in the model's inputs, and w = w₁ - w₀,
     the difference of the classes' weights, the log odds change by c·w, and the standard
-    error of the noise in them is ‖c‖ times that in a weight of w.
+    error of the noise in them is ‖c‖ times that in a weight of w. The intercept, before
+    all, is the log odds with numbers at their lower bounds and the first categories.
 
     Returns:
       [] of other models, and before the run's end.
@@ -26,17 +27,26 @@ def effects(run: RunFiles, folder: Path) -> list[Effect]:
     is_logistic = config.get("model") == "logistic" and config["num_classes"] == 2
     if run.unfinished or schema is None or not is_logistic or not file.is_file():
         return []
-    weights = np.subtract(*read_tensors(file)[0]["params/kernel"][::-1])
-    rows: list[Effect] = []
+    tensors = read_tensors(file)[0]
+    stacked = np.column_stack([tensors["params/bias"], tensors["params/kernel"]])
+    weights, first = np.subtract(*stacked[::-1]), [1.0]
+    changes: list[tuple[str, str | None, np.ndarray, np.ndarray]] = []
     for name, column in schema.features.items():
-        values = column.values
-        inputs = column.category_features if values else np.array([[-1.0], [1.0]])
-        changes = inputs[1:] - inputs[0]
-        for category, change in zip(values[1:] or [None], changes, strict=True):
-            log_odds = float(change @ weights[: column.width])
-            rows.append((name, category, log_odds, float(np.linalg.norm(change))))
-        weights = weights[column.width :]
-    return rows
+        ends = column.scaled(np.array(column.bounds))[:, None]
+        inputs = column.category_features if column.values else ends
+        of_column = weights[len(first) :][: column.width]
+        for category, change in zip(
+            column.values[1:] or [None], inputs[1:] - inputs[0], strict=True
+        ):
+            changes.append((name, category, change, of_column))
+        first += [*inputs[0]]
+    return [
+        (name, category, float(change @ weight), float(np.linalg.norm(change)))
+        for name, category, change, weight in (
+            ("intercept", None, np.array(first), weights),
+            *changes,
+        )
+    ]
 
 
 def largest_noise(run: RunFiles) -> float | None:

@@ -476,9 +476,8 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         "if the secure summation is broken and it sees each client's upload: ε = 4.443",
     ):
         assert sentence in copied, sentence
-    numbers = re.findall(r'<ol start="(\d+)">(.*?)</ol>', front, re.S)
-    conditions = int(numbers[-1][0]) - 1 + numbers[-1][1].count("<li>")
-    assert f"rests on {conditions} conditions" in copied
+    conditions = re.findall(r"<ol start.*?</ol>", front)
+    assert conditions and conditions == re.findall(r"<ol start.*?</ol>", copied)
     site = Site(tmp_path / "north")
     client = tables.table_client(site.path)
     assert str(client.num_examples) in front and "hospital-2" not in text

@@ -1,6 +1,8 @@
 """Odds ratios on a run's page: what a statistician reads of the published model."""
 
 import dataclasses
+import datetime
+import html
 import json
 import math
 import re
@@ -51,7 +53,9 @@ def folder(run_dir: Path) -> Path:
 
 def save(folder: Path) -> None:
     kernel = np.stack([0.5 * WEIGHTS, 1.5 * WEIGHTS])
-    save_file({"params/kernel": kernel}, folder / "model.safetensors")
+    bias = np.array([0.3, -0.9], np.float32)
+    tensors = {"params/kernel": kernel, "params/bias": bias}
+    save_file(tensors, folder / "model.safetensors")
 
 
 def log_odds(**cells: str) -> float:
@@ -59,7 +63,7 @@ def log_odds(**cells: str) -> float:
     row = {"sex": "F", "age": "20", "dose": "0.5", "seen": "2020-01-01"} | cells
     columns = {name: pa.chunked_array([[cell]]) for name, cell in row.items()}
     encoded = encoding.encode(from_toml(SCHEMA, "s"), columns, "t")
-    return float(encoded.inputs[0] @ WEIGHTS)
+    return float(encoded.inputs[0] @ WEIGHTS) - 1.2
 
 
 def test_ratios_are_those_of_the_models_predictions(folder: Path) -> None:
@@ -67,7 +71,10 @@ def test_ratios_are_those_of_the_models_predictions(folder: Path) -> None:
         ("sex", "M"), ("sex", "other"), ("age", "100"), ("dose", "64"),
         ("seen", "2022-01-01"),
     ]  # fmt: skip
-    found = coefficients.effects(read.read_run(folder), folder)
+    first, *found = coefficients.effects(read.read_run(folder), folder)
+    assert first[:2] == ("intercept", None)
+    assert first[2] == pytest.approx(log_odds(), abs=1e-6)
+    assert first[3] == pytest.approx(5**0.5)
     for (name, value), effect in zip(changes, found, strict=True):
         assert effect[0] == name
         expected = log_odds(**{name: value}) - log_odds()
@@ -87,6 +94,38 @@ def test_ratios_are_those_of_the_models_predictions(folder: Path) -> None:
         "Odds ratios of class “yes”",
     ):
         assert part in " ".join(text.split()), part
+
+
+def test_the_printed_numbers_rebuild_the_model(folder: Path) -> None:
+    """Without an intercept a statistician could not predict in R."""
+    same = '[columns.same]\ntype = "number"\nbounds = [3, 3]\n[columns.age]'
+    schema = SCHEMA.replace("[columns.age]", same)
+    (folder / "schema.toml").write_text(schema)
+    kernel = np.insert(np.stack([0.5 * WEIGHTS, 1.5 * WEIGHTS]), 3, 7, axis=1)
+    bias = np.array([0.3, -0.9], np.float32)
+    tensors = {"params/kernel": kernel, "params/bias": bias}
+    save_file(tensors, folder / "model.safetensors")
+    text = report.write_run_report(folder).read_text()
+    text = text.partition('<section id="coefficients"')[2].partition("</section>")[0]
+    cells = re.findall(r'data-head="(?:column|change|log odds)">([^<]*)<', text)
+    rows = [*zip(*[iter(map(html.unescape, cells))] * 3, strict=True)]
+    intercept = float(rows[0][2])
+    odds = {(name, change.partition(",")[0]): float(x) for name, change, x in rows}
+    for sex, age, dose, day in (("F", 25, 0.5, 0), ("M", 150, 3, 99), ("x", 80, 60, 1)):
+        rebuilt = intercept + {"F": 0.0, "M": odds["sex", "“M”"]}.get(
+            sex, odds["sex", "“*”"]
+        )
+        rebuilt += odds["age", "from 20.0 to 100.0"] * (min(age, 100) - 20) / 80
+        share = math.log(1 + dose - 0.5) / math.log(64.5)
+        rebuilt += odds["dose", "from 0.5 to 64.0"] * share
+        rebuilt += odds["seen", "from 2020-01-01 to 2022-01-01"] * day / 731
+        seen = str(datetime.date(2020, 1, 1) + datetime.timedelta(day))
+        expected = log_odds(sex=sex, age=str(age), dose=str(dose), seen=seen)
+        assert rebuilt == pytest.approx(expected, abs=1e-5)
+    probability = 100 / (1 + math.exp(-log_odds()))
+    text = " ".join(html.unescape(text).split())
+    assert f"a probability of {probability:.1f} %" in text
+    assert "from 0.5 to 64.0, by its logarithm" in text
 
 
 def test_other_models_have_no_such_table(folder: Path) -> None:

@@ -109,7 +109,11 @@ def test_the_choice_of_epsilon_is_judged_beside_others(
     text = page_of(run_dir)
     # Text for an assessment claims nothing that the page does not.
     protects = not answer.startswith("No")
-    assert ("data protection impact assessment" in text) == protects
+    front, _, copied = text.partition("data protection impact assessment")
+    assert bool(copied) == protects
+    if protects:  # an officer copied that there are 9, and none of them
+        lists = [re.findall(r"<ol start.*?</ol>", part) for part in (front, copied)]
+        assert lists[0] and lists[0] == lists[1]
     page = " ".join(text.split('<section id="assumptions"')[0].split())
     assert answer in page.split("a reasonable choice?</strong>")[1], page[-900:]
     cells = re.findall('<td class="num" data-head="[^"]*">([^<]*)</td>', page)
