@@ -8,7 +8,7 @@ from fedsvp_jax.run.trained_model import MODEL, read_tensors, schema_of
 
 from .read import RunFiles
 
-Effect = tuple[str, str | None, float, float]
+Effect = tuple[str, str | None, np.floating, np.floating]
 
 
 def effects(run: RunFiles, folder: Path) -> list[Effect]:
@@ -30,23 +30,16 @@ def effects(run: RunFiles, folder: Path) -> list[Effect]:
     tensors = read_tensors(file)[0]
     stacked = np.column_stack([tensors["params/bias"], tensors["params/kernel"]])
     weights, first = np.subtract(*stacked[::-1]), [1.0]
-    changes: list[tuple[str, str | None, np.ndarray, np.ndarray]] = []
+    rows: list[Effect] = []
     for name, column in schema.features.items():
         ends = column.scaled(np.array(column.bounds))[:, None]
         inputs = column.category_features if column.values else ends
-        of_column = weights[len(first) :][: column.width]
-        for category, change in zip(
-            column.values[1:] or [None], inputs[1:] - inputs[0], strict=True
-        ):
-            changes.append((name, category, change, of_column))
+        categories = column.values[1:] or [None]
+        for category, change in zip(categories, inputs[1:] - inputs[0], strict=True):
+            log_odds = change @ weights[len(first) :][: column.width]
+            rows.append((name, category, log_odds, np.linalg.norm(change)))
         first += [*inputs[0]]
-    return [
-        (name, category, float(change @ weight), float(np.linalg.norm(change)))
-        for name, category, change, weight in (
-            ("intercept", None, np.array(first), weights),
-            *changes,
-        )
-    ]
+    return [("intercept", None, first @ weights, np.linalg.norm(first)), *rows]
 
 
 def largest_noise(run: RunFiles) -> float | None:

@@ -20,18 +20,12 @@ def plots(run: read.RunFiles) -> list[Plot]:
         return []
     positive = [*scores["counts"]][1]
     roc, bins = scores["roc"], scores["calibration"]
+    sizes = [part["rows"] for part in bins]
     shares = [part["positive"] / part["rows"] for part in bins]
-    ends = [
-        tables.wilson(share, part["rows"])
-        for share, part in zip(shares, bins, strict=True)
-    ]
-    calibration = Series(
-        "model",
-        [part["chance"] for part in bins],
-        shares,
-        [low for low, _ in ends],
-        [high for _, high in ends],
-    )
+    ends = map(tables.wilson, shares, sizes)
+    low, high = zip(*ends, strict=True)
+    chances = [part["chance"] for part in bins]
+    calibration = Series("model", chances, shares, low, high)
     return [
         Plot(
             "roc",
