@@ -33,7 +33,7 @@ from fedsvp_jax.round import (
     private_query,
 )
 from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
-from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
+from fedsvp_jax.round.state import Aggregator, Cell, RoundPlan
 from fedsvp_jax.shapley.coalitions import (
     EstimationPlan,
     coalition_groups,
@@ -258,14 +258,12 @@ def make_plan(
     query_parts: private_query.QueryParts,
     *,
     aggregator: Aggregator | None = None,
-    hooks: Sequence[RoundHook] = (),
 ) -> RoundPlan:
     """The static choices of the round compiled for a target: settings and parts.
 
     Args:
       aggregator: in the place of what the mechanism asks for: a sum on the grid where
         its claim is about that sum, else a weighted sum.
-      hooks: as `RoundPlan` has them.
     """
     longest = data.split.validation.shape[-1]
     recipe = part(
@@ -305,7 +303,6 @@ def make_plan(
         config,
         work=work,
         aggregator=aggregator,
-        hooks=tuple(hooks),
         recipe=recipe,
         estimation=part(
             EstimationPlan,

@@ -16,7 +16,7 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.round import cohort
-from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
+from fedsvp_jax.round.state import Aggregator, Cell, RoundPlan
 
 from . import budget, checks, cohort_stream, federated_data, loading
 from . import plan as plans
@@ -100,7 +100,6 @@ def build(
     model: Model | None = None,
     loss: losses.ExampleLoss | None = None,
     aggregator: Aggregator | None = None,
-    hooks: Sequence[RoundHook] = (),
     target: Target | None = None,
     noise_key: bytes | None = None,
 ) -> Program:
@@ -116,7 +115,6 @@ def build(
       aggregator: in the place of the average of uploads. What it does to noised uploads
         costs no ε, but then only an upload's own noise counts, whoever looks; a claim
         about the sum does not take it.
-      hooks: measure every round's uploads; their fields stand in the clients' rows.
       target: the device that the rounds are for; the one that JAX computes on when
         None.
       noise_key: of one cell, with secret_noise (`prng.run_keys`).
@@ -222,7 +220,6 @@ def build(
             parallelism,
             query_parts,
             aggregator=aggregator,
-            hooks=hooks,
         ),
         cells=cells,
         accounts=accounts,

@@ -1,7 +1,6 @@
 """One federated round as one pure function: the module that joins the others.
 
-    cohort -> each client: work, noise, upload -> aggregate -> hooks -> server's step
-           -> score
+    cohort -> each client: work, noise, upload -> aggregate -> server's step -> score
 
 `federated_round` runs inside `shard_map` over the mesh axis `clients`. It is
 deterministic in `(state, cell, round_num)`, and its bits do not depend on the number of
@@ -35,13 +34,11 @@ from .state import (
     Cell,
     ClientMetrics,
     Data,
-    RoundHook,
     RoundMetrics,
     RoundPlan,
     ServerState,
     Task,
     Upload,
-    Uploads,
     rates_of_round,
 )
 
@@ -49,8 +46,8 @@ from .state import (
 # weight; residues of a grid are not multiplied.
 Summed = tuple[Upload, Params]
 # What is kept of each client: the mechanism's memory, metrics, and the update with its
-# statistics; these are zeros in an empty place, and None unless a hook or the
-# aggregator looks at every upload.
+# statistics; these are zeros in an empty place, and None unless the aggregator
+# looks at every upload.
 Own = tuple[MechanismState, ClientMetrics, Weights | None]
 
 
@@ -68,8 +65,7 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
-      plan: static; the clients' work, aggregator and hooks are values of it
-        (`round.state`).
+      plan: static; the clients' work and aggregator are values of it (`round.state`).
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
@@ -129,19 +125,13 @@ def federated_round(
             by_lane = tree.cell_of(by_lane, jnp.argsort(order))
         memories, metrics, stacked = by_lane
 
-        # The aggregate, and the hooks that measure the uploads.
+        # The aggregate.
         infos = metrics.noise
         upload: Upload = plan.aggregator.decode(
             mechanism, total, stacked, infos.visible_to_server(), valid
         )
         _check_update(plan, upload, state.params)
         anyone = jnp.any(valid)
-        measured: dict[str, Array] = {}
-        for hook in plan.hooks:
-            counted = jnp.where(valid, 1 if uniform else sizes, 0)
-            fields = hook(model, Uploads(stacked, counted, state, data))
-            _check_fields(plan, hook, fields)
-            measured |= fields
 
         # The server's step: its optimiser, then the mechanism's own part. A round
         # without clients leaves the model, and what the server remembers, as they are.
@@ -194,9 +184,7 @@ def federated_round(
                 aggregate_noise_l2=jnp.sqrt(size * variance)
                 if plan.aggregator in (WEIGHTED_SUM, SUM_ON_GRID)
                 else jnp.float32(jnp.nan),
-                clients=dataclasses.replace(
-                    metrics, client_id=clients, measured=measured
-                ),
+                clients=dataclasses.replace(metrics, client_id=clients),
                 model_finite=tree.is_finite(tuple(broadcast)),
             ),
         )
@@ -254,7 +242,7 @@ def client_round(
     summed = aggregation.weighted((upload, stats), weight)
     sent_weights = None
     # Client 0's noise in an empty place would bare its update.
-    if plan.hooks or plan.aggregator.needs_uploads:
+    if plan.aggregator.needs_uploads:
         sent_weights = tree.where(valid, Weights(upload.update, stats))
     return summed, (memory, metrics, sent_weights)
 
@@ -267,15 +255,4 @@ def _check_update(plan: RoundPlan, upload: Upload, params: Params) -> None:
             f"aggregator {plan.aggregator.decode.__qualname__} must return "
             "total._replace(update=...) with arrays of the shapes of total.update, got "
             f"another {type(upload).__name__}"
-        )
-
-
-def _check_fields(plan: RoundPlan, hook: RoundHook, fields: dict[str, Array]) -> None:
-    """Raises ValueError: they are no numbers of each place."""
-    places = (plan.cohort_size,)
-    values = fields.values() if isinstance(fields, dict) else [None]
-    if any(getattr(value, "shape", ())[:1] != places for value in values):
-        raise ValueError(
-            f"hook {getattr(hook, '__qualname__', hook)} must return a dict of arrays "
-            f"with an entry for each of the {places[0]} places of the cohort"
         )

@@ -1,12 +1,11 @@
 """The plan of a round, its exchangeable parts, and what goes in and out of them.
 
-A round has five parts. Three are values of `RoundPlan` that `federation.build` chooses;
+A round has four parts. Two are values of `RoundPlan` that `federation.build` chooses;
 the cohort and the server's step are functions, which settings steer:
 
     cohort        who takes part                     cohort.py
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
-    RoundHook     what is measured on the uploads    of one's own
     server step   from the update to the next model  federated_round.py
 """
 
@@ -86,29 +85,6 @@ class Aggregator(NamedTuple):
     needs_uploads: bool = False
 
 
-class Uploads(NamedTuple):
-    """The facts that a hook may look at once all uploads have come.
-
-    Attributes:
-      stacked: leaves (K, ...): update and statistics of each place; an empty one holds
-        zeros.
-      sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
-      state: as it was broadcast.
-      data: of the whole simulation, the clients' examples too.
-    """
-
-    stacked: Weights
-    sizes: Array
-    state: "ServerState"
-    data: "Data"
-
-
-# Measures a round's uploads: (K,) arrays by name, fields of the clients' rows. What it
-# returns is written and changes nothing. A hook is a frozen dataclass or a function: it
-# is a part of the compiled program.
-RoundHook = Callable[[Model, Uploads], dict[str, Array]]
-
-
 @dataclasses.dataclass(frozen=True)
 class RoundPlan:
     """The settings that are fixed when the round is compiled, and its parts."""
@@ -116,7 +92,6 @@ class RoundPlan:
     mechanism: str
     work: ClientWork
     aggregator: Aggregator
-    hooks: tuple[RoundHook, ...]
     recipe: TrainingRecipe
     cohort_size: int
     cohorts: str
@@ -255,7 +230,6 @@ class ClientMetrics:
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
-    measured: dict[str, Array] = flax.struct.field(default_factory=dict)  # by hooks
 
 
 @flax.struct.dataclass

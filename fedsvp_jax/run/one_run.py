@@ -1,7 +1,6 @@
 """One run, from settings to a folder of results."""
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.round.state import Aggregator, RoundHook
+from fedsvp_jax.round.state import Aggregator
 
 from . import final_scores, noise_key, published_scores
 from .checkpoint import Checkpointer
@@ -38,7 +37,6 @@ def train(
     model: Model | None = None,
     loss: ExampleLoss | None = None,
     aggregator: Aggregator | None = None,
-    hooks: Sequence[RoundHook] = (),
     placement: Placement | None = None,
     options: Options = USUAL,
 ) -> Record:
@@ -57,7 +55,6 @@ def train(
       loss: `(output, target) -> ()` of one example: what training lowers and metrics
         report; cross-entropy with the labels when None (`losses`).
       aggregator: in the place of the average (`federation.build`).
-      hooks: measure every round's uploads (`round.state.RoundHook`).
       placement: where and in which portions the work runs.
       options: how it is kept and watched.
 
@@ -80,21 +77,16 @@ def train(
         model=model,
         loss=loss,
         aggregator=aggregator,
-        hooks=hooks,
         noise_key=secret,
     )
     (config,) = program.configs
     published_scores.check(program, loss)
     trainer = Trainer(program, placement=placement)
-    if (aggregator is not None or hooks) and program.stream is None:
+    if aggregator is not None and program.stream is None:
         trainer.lower()  # a part that does not fit is refused before anything is kept
     settings = recorded_settings(config, data, loss, model) | environment()
     if aggregator is not None:
         settings["aggregator"] = aggregator.decode.__qualname__
-    if hooks:
-        settings["hooks"] = [
-            getattr(hook, "__qualname__", repr(hook)) for hook in hooks
-        ]
     secrets = {}
     if secret is not None:
         secrets[noise_key.FILE] = secret

@@ -20,7 +20,6 @@ from fedsvp_jax.round.state import (
     Aggregator,
     Cell,
     Data,
-    RoundHook,
     RoundMetrics,
     ServerState,
     initial_state,
@@ -53,7 +52,6 @@ def make_round(
     model: Model | None = None,
     loss: ExampleLoss | None = None,
     aggregator: Aggregator | None = None,
-    hooks: Sequence[RoundHook] = (),
     seeds: Sequence[int] | None = None,
 ) -> tuple[RoundState, Step]:
     """The state before round 0, and the pure function of one round.
@@ -67,7 +65,7 @@ def make_round(
       config: resolved settings.
       data: in memory.
       model: built by name when None.
-      loss, aggregator, hooks: as in `run.train`.
+      loss, aggregator: as in `run.train`.
       seeds: in place of the config's: every leaf of the state then has a leading axis,
         one entry per seed, and the step is for `jax.vmap(step)`.
 
@@ -84,7 +82,6 @@ def make_round(
         model=model,
         loss=loss,
         aggregator=aggregator,
-        hooks=hooks,
     )
     run_data = Data(program.data.examples, program.data.test, program.data.validation)
     # A device's number is data, or the compiler computes with it (`devices.lanes`).

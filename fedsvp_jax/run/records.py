@@ -63,16 +63,13 @@ _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_marg
 def client_rows(
     account: Account, metrics: RoundMetrics, *, round_num: int
 ) -> list[Record]:
-    """The lines of clients.jsonl of one round: what was counted, and what was measured.
+    """The lines of clients.jsonl of one round: what was counted and estimated.
 
     `epsilon` is what the account counts: of a claim about the average, that of the
     cohort that there was, which may be smaller than a whole one.
 
     `noise_std` is the std of the noise on the upload, `step_noise_std` that of noise
     in each local step (clipping `per_example`); the other one is 0.
-
-    Raises:
-      ValueError: a hook gave its field the name of another.
     """
     clients = valid_clients(metrics)
     epsilons = account.counted(clients.noise, clients.weight).epsilon
@@ -89,10 +86,9 @@ def client_rows(
             "update_l2": client.update_l2,
             **noise,
         }
-        estimated = {}
         if client.estimation is not None:
             estimation = client.estimation
-            estimated = {
+            row |= {
                 "utilities": estimation.utilities,
                 "shapley_values": estimation.shapley_values,
                 "contribution_ratio": estimation.contribution_ratio,
@@ -101,13 +97,8 @@ def client_rows(
                 "degenerate": estimation.degenerate,
             }
             if estimation.shapley_errors is not None:  # the values are estimates
-                estimated |= {name: getattr(estimation, name) for name in _OF_ESTIMATES}
-        if taken := client.measured.keys() & (row | estimated).keys():
-            raise ValueError(
-                "a hook's fields need names that clients.jsonl does not have, got "
-                f"{', '.join(sorted(taken))}"
-            )
-        rows.append(row | client.measured | estimated)
+                row |= {name: getattr(estimation, name) for name in _OF_ESTIMATES}
+        rows.append(row)
     return rows
 
 

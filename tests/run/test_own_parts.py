@@ -1,7 +1,8 @@
-"""A round's parts handed in: an aggregator and a hook of one's own."""
+"""A round's part handed in: an aggregator of one's own."""
 
 import json
 import pathlib
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -31,23 +32,6 @@ def median(mechanism, total, uploads, infos, valid):
 MEDIAN = Aggregator(WEIGHTED_SUM.encode, median, needs_uploads=True)
 
 
-def cosine_to_mean(model, uploads):
-    """The cosine of each upload to the mean over the places that a client filled."""
-    rows = [
-        leaf.reshape(leaf.shape[0], -1)
-        for leaf in jax.tree.leaves(uploads.stacked.params)
-    ]
-    flat = jnp.concatenate(rows, axis=1)
-    mean = jnp.mean(flat, axis=0, where=uploads.sizes[:, None] > 0)
-    norms = jnp.linalg.norm(flat, axis=1) * jnp.linalg.norm(mean)
-    return {"cosine": flat @ mean / jnp.maximum(norms, 1e-12)}
-
-
-def rows(folder: pathlib.Path) -> list[dict]:
-    text = (folder / "clients.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
 @pytest.fixture(scope="module")
 def averaged_and_medians(
     tmp_path_factory: pytest.TempPathFactory,
@@ -64,82 +48,45 @@ def averaged_and_medians(
     return runs
 
 
-def test_a_median_moves_the_model_by_the_medians() -> None:
-    config = small(mechanism="none", num_rounds=1)
+def test_a_median_moves_the_model_by_the_medians_of_uploads_it_hands_out() -> None:
+    """Also the sentence of docs/library.md: an aggregator measures by a callback."""
+    seen = []
 
-    def keep(model, uploads):
-        leaf = jax.tree.leaves(uploads.stacked.params)[0].reshape(
-            config.cohort_size, -1
-        )
-        return {"first_numbers": leaf[:, :5]}
+    def measured(mechanism, total, uploads, infos, valid):
+        first = jax.tree.leaves(uploads.params)[0].reshape(len(valid), -1)[:, :5]
+        jax.debug.callback(seen.append, first)
+        return median(mechanism, total, uploads, infos, valid)
 
     state, step = fedsvp_jax.make_round(
-        config, digits(), aggregator=MEDIAN, hooks=(keep,)
+        small(mechanism="none", num_rounds=1),
+        digits(),
+        aggregator=Aggregator(WEIGHTED_SUM.encode, measured, needs_uploads=True),
     )
-    after, metrics = step(state)
+    after, _ = step(state)
     moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
-    seen = np.asarray(metrics.clients.measured["first_numbers"])
+    jax.effects_barrier()
     first = np.asarray(jax.tree.leaves(moved)[0]).ravel()[:5]
-    np.testing.assert_allclose(first, np.median(seen, axis=0), rtol=1e-4, atol=1e-6)
+    (uploads,) = seen
+    np.testing.assert_allclose(first, np.median(uploads, axis=0), rtol=1e-4, atol=1e-6)
     assert float(l2_norm(moved)) > 0
 
 
-def test_a_hook_writes_its_field_and_changes_no_bit(tmp_path: pathlib.Path) -> None:
-    """Also where it scores every client's model on examples of the data."""
-    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=2)
+def test_uploads_are_measured_in_a_run(tmp_path: pathlib.Path) -> None:
+    seen = []
 
-    def accuracy_alone(model, uploads):
-        start, test = uploads.state, uploads.data.test
-        inputs = test.inputs / 255 if test.inputs.dtype == jnp.uint8 else test.inputs
+    def measured(mechanism, total, uploads, infos, valid):
+        norms = jax.vmap(l2_norm)(uploads.params)
+        jax.debug.callback(lambda *of_round: seen.append(of_round), norms, valid)
+        return total
 
-        def accuracy(update):
-            moved = jax.tree.map(jnp.add, start.params, update)
-            logits, _ = model.apply(moved, start.stats, inputs, train=False, key=None)
-            return jnp.mean(jnp.argmax(logits, -1) == test.labels)
-
-        return {"accuracy": jax.vmap(accuracy)(uploads.stacked.params)}
-
-    plain = run.train(config, tmp_path / "plain", dataset=digits())
-    hooked = run.train(
-        config,
-        tmp_path / "hooked",
+    run.train(
+        small(mechanism="gaussian", epsilon=1.0, num_rounds=2),
+        tmp_path / "run",
         dataset=digits(),
-        hooks=(cosine_to_mean, accuracy_alone),
+        aggregator=Aggregator(WEIGHTED_SUM.encode, measured, needs_uploads=True),
     )
-    assert hooked["params_sha256"] == plain["params_sha256"]
-    cosines = [row["cosine"] for row in rows(tmp_path / "hooked")]
-    assert len(cosines) == 6 and all(-1 <= cosine <= 1 for cosine in cosines)
-    assert all(0 < row["accuracy"] < 1 for row in rows(tmp_path / "hooked"))
-    assert "cosine" not in rows(tmp_path / "plain")[0]
-    assert json.loads((tmp_path / "hooked" / "config.json").read_text())["hooks"] == [
-        "cosine_to_mean",
-        "test_a_hook_writes_its_field_and_changes_no_bit.<locals>.accuracy_alone",
-    ]
-
-
-def test_a_hook_is_told_which_places_are_empty(tmp_path: pathlib.Path) -> None:
-    config = small(
-        mechanism="gaussian",
-        epsilon=1.0,
-        clipping="update_clip",
-        max_uploads=1,
-        num_clients=4,
-        num_hbc_clients=0,
-        num_rounds=2,
-    )
-    run.train(config, tmp_path / "run", dataset=digits(), hooks=(cosine_to_mean,))
-    *first, last = rows(tmp_path / "run")
-    assert len(first) == 3 and last["round"] == 2
-    np.testing.assert_allclose(last["cosine"], 1, rtol=1e-5)
-
-
-def test_a_hook_does_not_write_over_a_field(tmp_path: pathlib.Path) -> None:
-    def free(model, uploads):
-        return {"epsilon": jnp.zeros(uploads.sizes.shape)}
-
-    with pytest.raises(ValueError, match="got epsilon"):
-        config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
-        run.train(config, tmp_path / "run", dataset=digits(), hooks=(free,))
+    assert len(seen) == 2
+    assert all(norms.shape == (3,) and norms.min() > 0 for norms, _ in seen)
 
 
 def test_another_aggregator_with_noise_of_a_seed_is_nominal_at_the_same_cost(
@@ -168,26 +115,22 @@ def moved_by_one_number(total, uploads):
 
 @pytest.mark.hole
 @pytest.mark.parametrize(
-    ("parts", "words"),
+    ("change", "words"),
     [
-        (
-            {"aggregator": of_update(moved_by_one_number)},
-            "aggregator of_update",
-        ),
-        ({"aggregator": of_update(lambda total, uploads: uploads)}, "another dict"),
-        ({"aggregator": of_update(lambda total, uploads: None)}, "another NoneType"),
-        ({"hooks": [lambda model, uploads: None]}, "hook <lambda> must return a dict"),
-        ({"hooks": [lambda model, uploads: {"mean": jnp.float32(1)}]}, "the 3 places"),
-        ({"hooks": [lambda model, uploads: {"one": jnp.zeros(5)}]}, "the 3 places"),
+        (moved_by_one_number, "aggregator of_update"),
+        (lambda total, uploads: uploads, "another dict"),
+        (lambda total, uploads: None, "another NoneType"),
     ],
 )
 def test_a_part_of_another_shape_is_one_sentence_and_leaves_no_folder(
-    tmp_path: pathlib.Path, parts: dict, words: str
+    tmp_path: pathlib.Path, change: Callable, words: str
 ) -> None:
-    """The first and the last ran; the others ended in JAX's words after config.json."""
+    """The first ran; the others ended in JAX's words after config.json."""
     config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
     with pytest.raises(ValueError, match=words):
-        run.train(config, tmp_path / "run", dataset=digits(), **parts)
+        run.train(
+            config, tmp_path / "run", dataset=digits(), aggregator=of_update(change)
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -223,19 +166,17 @@ def test_an_empty_place_holds_no_noise_of_a_client() -> None:
         num_rounds=1,
     )
 
+    of_place = []
+
     def spread(mechanism, total, uploads, infos, valid):
+        jax.debug.callback(of_place.append, jax.vmap(l2_norm)(uploads.params))
         difference = jax.tree.map(lambda leaf: leaf[0] - leaf[1], uploads.params)
         return total._replace(update=difference)
-
-    def keep(model, uploads):
-        leaves = jax.tree.leaves(uploads.stacked.params)
-        return {"of_place": sum(jnp.abs(x).reshape(len(x), -1).sum(1) for x in leaves)}
 
     state, step = fedsvp_jax.make_round(
         config,
         digits(),
         aggregator=Aggregator(WEIGHTED_SUM.encode, spread, needs_uploads=True),
-        hooks=(keep,),
     )
     spent = state.server.spent.at[1].set(1)  # in a round before, with somebody else
     after, metrics = step(state.replace(server=state.server.replace(spent=spent)))
@@ -243,7 +184,9 @@ def test_an_empty_place_holds_no_noise_of_a_client() -> None:
     moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
     upload_noise = float(metrics.clients.noise.noise_l2[0])
     assert float(l2_norm(moved)) > 0.9 * upload_noise
-    assert float(metrics.clients.measured["of_place"][1]) == 0
+    jax.effects_barrier()
+    ((present, absent),) = of_place
+    assert present > 0 and absent == 0
 
 
 @pytest.mark.hole
