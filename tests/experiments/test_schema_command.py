@@ -313,6 +313,10 @@ def test_a_refusal_ends_with_names_that_can_be_copied(tmp_path: pathlib.Path) ->
             {"bounds": "[0, 20]", "fill": 'missing = ["call 0795551234"]'},
             ['dose: missing = ["call 0795551234"]\n', "kind", "ill"],
         ),
+        (  # some cell of the records had a sign
+            {"bounds": "[0, 20]", "fill": "limits = true"},
+            ["dose: limits = true\n", "kind", "ill"],
+        ),
         ({"kind": DRAFTED["kind"].replace(', "*"', "", 1)}, ["dose", "kind", "ill"]),
         ({"kind": DRAFTED["kind"].replace('"v"', '"w"', 1)}, ["dose", "ill: classes"]),
         (

@@ -204,6 +204,13 @@ def values_of(
     return _of_each(written, lambda text: literals.days(text, form))
 
 
+def without_limits(column: Cells) -> Cells:
+    """(rows,) cells: `<0.5` and `> 40`, beyond limits of detection, as 0.5 and 40."""
+    if is_numeric(column):
+        return column
+    return pc.replace_substring_regex(column, literals.BEYOND, "")
+
+
 def fractions(
     column: Cells, decimal: str, type_: str = "number"
 ) -> tuple[np.ndarray, np.ndarray]:

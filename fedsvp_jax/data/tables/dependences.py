@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from . import cells, literals, schema
+from . import cells, encoding, literals, schema
 
 _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
@@ -110,7 +110,7 @@ def repetitions(
             _, codes = cells.distinct(cells.as_codes(column))
             block = np.eye(codes.max() + 1)[codes]
         else:
-            values = cells.values_of(column, kind.type, notation, kind.form)
+            values, _ = encoding.marked(column, kind, notation)
             block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
             block /= max(np.abs(block).max(), 1)  # for their squares
         block -= block.mean(0)

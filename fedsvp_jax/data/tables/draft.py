@@ -62,11 +62,7 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
-_BEYOND = re.compile("'[<>≤≥]")
-_LIMIT = (
-    "beyond a limit of detection? write a number for it in the file, such as half a "
-    "lower limit, or an upper one; as missing it becomes the median;"
-)
+_LIMITS = "limits of detection? limits = true reads the numbers behind the signs"
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
@@ -309,15 +305,25 @@ def _draft_column(
     rest = column.filter(pa.array(not_numbers))
     if not is_number.any() and (scaled := _scaled(column, rest, notation, missing)):
         return scaled
-    oddities = pc.unique(rest).slice(0, _MOST_ODD + 1).to_pylist()
-    few = len(oddities) <= _MOST_ODD and 2 * not_numbers.sum() <= len(numbers)
+    numbers = cells.values_of(cells.without_limits(column), "number", notation)
+    is_odd = not_numbers & np.isnan(numbers)
+    limits, oddities = (
+        pc.unique(column.filter(pa.array(where))).slice(0, _MOST_ODD + 1).to_pylist()
+        for where in (not_numbers & ~is_odd, is_odd)
+    )
+    few = len(oddities) <= _MOST_ODD and 2 * is_odd.sum() <= len(numbers)
     if few and is_number.any():
-        words = ", ".join(map(files.quoted, oddities))
-        numeric, note = _numeric(
-            SchemaColumn("number", missing=tuple(sorted(oddities))), numbers, ~is_number
+        declared = SchemaColumn(
+            "number", missing=tuple(sorted(oddities)), limits=bool(limits)
         )
-        question = _LIMIT if _BEYOND.search(words) else "a missing number?"
-        return numeric, f"{words}: {question} {note}".rstrip()
+        numeric, note = _numeric(declared, numbers, np.isnan(numbers))
+        questions = {_LIMITS: limits, "a missing number?": oddities}
+        notes = [
+            f"{', '.join(map(files.quoted, texts))}: {question}"
+            for question, texts in questions.items()
+            if texts
+        ]
+        return numeric, "; ".join(filter(None, (*notes, note)))
     return _category(name, column, rest, source)
 
 

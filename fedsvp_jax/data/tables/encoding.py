@@ -153,9 +153,10 @@ def _encode_column(
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
     attribute = None
-    is_whole = column.type == "number" and not column.missing and column.fill is None
+    is_whole = column.type == "number" and column.fill is None
     if (
         is_whole
+        and not (column.missing or column.limits)
         and (numbers == np.rint(numbers)).all()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
@@ -210,10 +211,11 @@ def marked(
     """(rows,) float64: the numbers of a column; and bool: which of its cells are listed
     as `missing`: as a text, or as a number, however it is written (-9, -9.0, -9,00).
     """
+    unsigned = cells.without_limits(values) if column.limits else values
     listed = pa.chunked_array([column.missing], pa.string())
     numbers, marks = (
         cells.values_of(written, column.type, notation, column.form)
-        for written in (values, listed)
+        for written in (unsigned, listed)
     )
     return numbers, cells.holds(values, column.missing) | np.isin(numbers, marks)
 
@@ -259,6 +261,8 @@ def _refuse(
         [
             of_type
             if of_type in _REMEDIES and text.lower() not in literals.NO_VALUE
+            else "limit"
+            if re.match(literals.BEYOND + "[0-9.,]+$", text)
             else literals.kind(text, notation)
             for text in names
         ]

@@ -22,6 +22,7 @@ _PLAIN: dict[int, str | None] = {
     **{0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)},  # full width
     0x2212: "-",  # as typesetters write it
 }
+BEYOND = "^[<>≤≥]=? ?"  # a limit of detection
 TAIL = r"(?:[T ][0-9:.]{4,15}(?: ?[AaPp][Mm])?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
 _ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
 _YEAR_LAST = re.compile(rf"([0-9]{{1,2}})([./-])([0-9]{{1,2}})\2([0-9]{{4}}){TAIL}")

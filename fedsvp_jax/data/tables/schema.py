@@ -35,6 +35,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     log = true                   # of few large ones: ln(1+x-low) / ln(1+high-low)
     fill = 1.0                   # the value of a cell that is missing
     missing = ["-9"]             # that is missing too, beside blanks, NA, ?, ...
+    limits = true                # <0.5 is read as 0.5, and >40 as 40
 
     [columns.town]
     type = "category"            # one feature for each value
@@ -115,6 +116,7 @@ class SchemaColumn(Settings):
       log: whether numbers are scaled by their logarithms.
       fill: the number (or day) of a missing cell; None refuses such cells.
       missing: further texts that mean a missing cell.
+      limits: whether a number behind <, >, ≤ or ≥ is read as that number.
       values: the categories; `OTHERS` takes all others.
       from_data: what the records said, where they decided: (low, high), (low, high,
         fill), categories, or True. False: stated without them; None: no word of it.
@@ -128,6 +130,7 @@ class SchemaColumn(Settings):
     log: bool = setting(False, "Whether numbers are scaled by their logarithms.")
     fill: float | None = setting(None, "The number of a missing cell.")
     missing: Names = ()
+    limits: bool = False
     values: Names = ()
     from_data: Mark = None
 
@@ -317,7 +320,7 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
     else:
         is_filled = column.fill is not None and not schema.bounds_draws
         parts = {key: column.type == "category", "fill": is_filled}
-    parts["missing"] = bool(column.missing)
+    parts |= {"missing": bool(column.missing), "limits": column.limits}
     return {name: str(holds) for name, holds in parts.items() if holds}
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import csv_file, draft, literals, table_file
+from fedsvp_jax.data.tables.schema import from_toml
 from fedsvp_jax.data.tables.table import load_file, load_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
@@ -331,7 +332,8 @@ READ = {  # a cell, by which decimal: the number that it is, or what is said of 
     ("1.5", ","): 1.5,
     ("1,234", "."): "between thousands .'1,234' in row 20",
     ("1.234", ","): "between thousands .'1.234' in row 20.*thousands = ... or decimal",
-    ("<5", "."): "numbers and texts .'<5' in row 20",
+    ("<5", "."): "behind < or > .'<5' in row 20.*columns.x.: limits = true, which",
+    ("<5 mg", "."): "numbers and texts .'<5 mg' in row 20",
     ("5 mg", "."): "numbers and texts .'5 mg' in row 20",
     ("31.12.2020", "."): "holds dates",
 }
@@ -352,6 +354,29 @@ def test_a_number_is_what_its_schema_says(
     data = load(tmp_path / "a.csv", content, schema=str(schema))
     assert data.from_records == ()
     assert data.test_inputs[-1, 0] == pytest.approx(expected / 10 - 1)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("mark", literals.DECIMALS)
+def test_a_result_beyond_a_limit_is_the_limit_where_the_schema_says_so(
+    mark: str, tmp_path: pathlib.Path
+) -> None:
+    schema, file = tmp_path / "schema.toml", tmp_path / "a.csv"
+    schema.write_text(DECLARED.format(decimal=".") + "limits = true\n")
+    halves = [f"{n}{mark}5" for n in range(ROWS)]
+    plain = load(file, table_of(x=halves, split=SPLIT), schema=str(schema))
+    rows, _ = load_rows(file, from_toml(schema.read_text(), "s"))
+    signed = [
+        sign + cell
+        for sign, cell in zip(["<", "> ", "≤", ">=", ""] * 4, halves, strict=True)
+    ][:-1] + halves[-1:]  # a fraction that shows the decimal mark
+    content = table_of(x=signed, split=SPLIT)
+    assert load(file, content, schema=str(schema)).fingerprint == plain.fingerprint
+    predicted, _ = load_rows(file, from_toml(schema.read_text(), "s"))
+    np.testing.assert_array_equal(predicted.inputs, rows.inputs)
+    for cell in ("<", "<<5", "<5 mg", "< NA", "<inf"):
+        with pytest.raises(ValueError, match=f"numbers and texts .'{cell}' in row 20"):
+            load(file, table_of(x=with_one(halves, cell)), schema=str(schema))
 
 
 @pytest.mark.hole

@@ -1,5 +1,6 @@
 """Odd tables of hospitals: each is read as it was meant, or refused in one sentence."""
 
+import dataclasses
 import pathlib
 import re
 import warnings
@@ -682,19 +683,36 @@ def test_numbers_that_are_not_apart_are_not_asked_of(values: Sequence[int]) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("<5", "2.5"), ("< 40", "20"), (">90", "90"), ("≤5", "2.5")]
+    ("texts", "numbers"),
+    [
+        (["<5", ">40"], ["5", "40"]),
+        (["< 40"], ["40"]),
+        (["≤0.5", ">=99", "<1", "<2", "<3"], ["0.5", "99", "1", "2", "3"]),
+    ],
 )
-def test_results_beyond_a_limit_are_no_missing_numbers(text: str, number: str) -> None:
-    """Of <40 the least results became the median."""
+def test_results_beyond_a_limit_are_read_as_the_limit(
+    texts: Sequence[str], numbers: Sequence[str]
+) -> None:
+    """Of <5 and >40 the lowest and the highest results became the median."""
     rows = {"x": of_rows(lambda n: f"{n}.5"), "y": of_rows(lambda n: "ab"[n % 2])}
-    rows["x"][:9] = [text] * 9
-    notes = draft.proposed(rows, label="y", client=None, source="a").notes
-    question = f"'{text}': beyond a limit of detection? write a number for it in the"
-    assert notes["columns.x"].startswith(question)
+    kinds = []
+    for cells in (numbers, texts):
+        rows["x"][: len(cells)] = cells
+        schema, notes = draft.proposed(rows, label="y", client=None, source="a")
+        kinds.append(schema.columns["x"])
+    assert "limits of detection? limits = true" in notes["columns.x"]
     assert "a missing number" not in notes["columns.x"]
-    rows["x"][:9] = [number] * 9
+    assert kinds[1] == dataclasses.replace(kinds[0], limits=True)
+
+
+def test_texts_beside_limits_are_asked_of_as_missing() -> None:
+    rows = {"x": of_rows(lambda n: f"{n}.5"), "y": of_rows(lambda n: "ab"[n % 2])}
+    rows["x"][:3] = ["<0.1", "clotted", "<5 mg"]
     schema, notes = draft.proposed(rows, label="y", client=None, source="a")
-    assert "columns.x" not in notes and schema.columns["x"].fill is None
+    column = schema.columns["x"]
+    assert column.limits and column.missing == ("<5 mg", "clotted")
+    assert column.bounds[0] == 0.1
+    assert "'clotted', '<5 mg': a missing number?" in notes["columns.x"]
 
 
 def _numbers_of(median: float, spread: float) -> np.ndarray:
