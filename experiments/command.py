@@ -117,7 +117,6 @@ def options(values: flags.FlagValues) -> Options:
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
         progress=values.progress and values.verbosity >= logging.WARNING,
-        tensorboard=values.tensorboard,
     )
 
 

@@ -139,7 +139,7 @@ def test_only_the_top_and_the_readers_of_data_touch_files() -> None:
 # Importing them takes longer than the package, and few commands use any one of them.
 HEAVY = (
     *("dp_accounting", "flax.nnx", "jax_privacy", "matplotlib", "orbax", "pandas"),
-    *("plotly", "safetensors", "scipy", "sklearn", "tensorboardX", "tensorflow"),
+    *("plotly", "safetensors", "scipy", "sklearn", "tensorflow"),
     *("tensorflow_datasets", "array_record", "pyarrow", "PIL"),
 )
 

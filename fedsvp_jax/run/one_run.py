@@ -19,7 +19,6 @@ from fedsvp_jax.round.state import Aggregator
 from . import final_scores, noise_key, published_scores
 from .checkpoint import Checkpointer
 from .environment import environment
-from .event_files import EventFiles
 from .folder import RunFolder
 from .options import USUAL, Options
 from .placement import Placement
@@ -70,7 +69,6 @@ def train(
     data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
     secret = noise_key.of_folder(folder.path) if config.secret_noise else None
-    event_files = EventFiles(folder.path, enabled=options.tensorboard)
     program = federation.build(
         [config],
         data,
@@ -96,7 +94,7 @@ def train(
         replace_file(folder.path / SCHEMA, schema.to_toml(data.schema).encode())
     with folder, StopRequests() as stop:
         checkpointer = Checkpointer(folder.path / "checkpoints", folder.identity)
-        session = Session(trainer, folder, event_files, options, checkpointer)
+        session = Session(trainer, folder, options, checkpointer)
         (summary,) = session.run(stop)
         attributes = program.data.counts.attributes
         summary = {

@@ -12,15 +12,12 @@ class Options:
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
       progress: draw a progress bar when standard error is a terminal.
-      tensorboard: write event files to output_dir/tensorboard, of a sweep to one folder
-        per cell there.
     """
 
     resume: bool = False
     checkpoint_every: int = 10
     on_divergence: str = "stop"
     progress: bool = False
-    tensorboard: bool = False
 
 
 USUAL = Options()

@@ -14,7 +14,6 @@ from fedsvp_jax.round.state import RoundMetrics
 
 from . import influence_filter, records, stopping
 from .checkpoint import Checkpointer
-from .event_files import EventFiles
 from .folder import RunFolder
 from .options import Options
 from .trainer import Trainer
@@ -50,7 +49,6 @@ class Session:
         self,
         trainer: Trainer,
         folder: RunFolder,
-        event_files: EventFiles,
         options: Options,
         checkpointer: Checkpointer,
         *,
@@ -58,15 +56,10 @@ class Session:
     ) -> None:
         self._trainer, self.program = trainer, trainer.program
         self._config = config = self.program.configs[0]
-        self._folder, self._event_files, self._options = folder, event_files, options
+        self._folder, self._options = folder, options
         self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
-        # In the logs: `fedsva-0.2-0`, `none-0`; "" of a single run.
-        self._logs = [
-            "-".join(str(value) for value in name.values() if value is not None)
-            for name in self._names
-        ]
         files = ["results.jsonl"] if in_sweep else ["metrics.jsonl", "clients.jsonl"]
         self._rows_file, *self._clients_files = files
         self._checksums = dict.fromkeys(files, 0)  # of the rows so far
@@ -133,16 +126,9 @@ class Session:
                 is_ours=lambda row: cell_of_row(row) is not None,
                 checksum=checksum,
             )
-        for log in self._logs:
-            self._event_files.start(log)
         for row in self._folder.rows(self._rows_file):
             if (place := cell_of_row(row)) is not None:
-                self._note(place, row)
-
-    def _note(self, cell: int, row: Record) -> None:
-        """Adds a row to those of its cell and to the event files."""
-        self._event_files.add(self._logs[cell], row)
-        self._rows[cell].append(row)
+                self._rows[place].append(row)
 
     def run(self, stop: stopping.StopRequests) -> list[Record]:
         """Runs the rounds that are left; returns one summary per cell.
@@ -175,7 +161,6 @@ class Session:
             raise WriteError(error.path, error.reason, saved=saved) from error
         finally:
             self._bar.close()
-            self._event_files.close()
         return self._summaries()
 
     def _call(self) -> None:
@@ -233,7 +218,7 @@ class Session:
             lines.setdefault(name, []).extend(
                 records.client_rows(account, metrics, round_num=number)
             )
-        self._note(cell, row)
+        self._rows[cell].append(row)
         self._bar.set_postfix(
             {name: row[name] for name in _SHOWN if row[name] is not None},
             refresh=False,

@@ -30,7 +30,6 @@ from fedsvp_jax.federation.plan import recorded_settings
 from . import final_scores
 from .checkpoint import Checkpointer
 from .environment import environment
-from .event_files import EventFiles
 from .folder import RunFolder, differences, identity
 from .options import USUAL, Options
 from .placement import Placement
@@ -225,7 +224,6 @@ def sweep(
         tried = trainer(cells)
         chosen = max(chosen, tried.cell_chunk)
     folder = RunFolder(output_dir)
-    event_files = EventFiles(folder.path, enabled=options.tensorboard)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     lists = ("mechanisms", "epsilons", "seeds", "total_epsilons")
@@ -254,9 +252,7 @@ def sweep(
         for checkpointer, configs in programs(base, folder.path, folder.history):
             trained = tried if [configs] == [*planned.values()] else trainer(configs)
             names = [cell_name(config) for config in configs]
-            session = Session(
-                trained, folder, event_files, options, checkpointer, cell_names=names
-            )
+            session = Session(trained, folder, options, checkpointer, cell_names=names)
             done = zip(session.run(stop), session.accounts, strict=True)
             for cell, (summary, account) in enumerate(done):
                 test = trained.program.data.test

@@ -33,8 +33,7 @@ def test_every_file_of_a_run_and_of_a_sweep_is_in_the_list(
 ) -> None:
     """report.html, logs and config.json, which has the seed, were left out."""
     config = small(num_rounds=1)
-    options = run.Options(tensorboard=True)
-    run.train(config, tmp_path / "run", options=options)
+    run.train(config, tmp_path / "run")
     report.write_run_report(tmp_path / "run")
     run.sweep.sweep(config, SweepPlan(("fedsva",), (0.5,), (0,)), tmp_path / "sweep")
     report.write_sweep_report(tmp_path / "sweep")
