@@ -384,11 +384,10 @@ class Site:
             seen = self.witness.last(self.name)
             raise Refused(
                 f"the log {self.path.name} is missing, and its witness has seen "
-                f"{seen.number} entries: put the newest copy back; a new one would "
-                "forget what was spent"
+                f"{seen.number} entries: put the newest copy back"
                 if seen
-                else f"no log at {self.path}: was fedsvp site join (or init, or "
-                "Site.begin) refused, or never run? It begins the log once"
+                else f"no log at {self.path}: was fedsvp site join (or init) refused, "
+                "or never run?"
             ) from None
 
     def _bound_fingerprint(self) -> str | None:

@@ -583,7 +583,7 @@ def test_a_node_that_cannot_answer_says_so_at_its_start(
     """A wrong path was shown at the server alone, with the verb `init`."""
     ended = command("experiments.site", "node", f"--log={tmp_path / 'absent'}")
     assert ended.stdout.startswith("Reading log and table; then waiting for the server")
-    assert_sentence(ended, "absent: was fedsvp site join (or init, or Site.begin) ref")
+    assert_sentence(ended, "absent: was fedsvp site join (or init) refused, or never")
     ended = command("experiments.site", "node", "--log=l", "--superlink", "s:9092")
     assert_sentence(ended, "flag 'superlink'; Flower’s own flags follow --")
 
