@@ -63,6 +63,10 @@ from .refusal import Refused
 from .site import Site
 
 _log = logging.getLogger(__name__)
+_WAITING = """\
+no other site came within a minute: flwr supernode list shows which nodes are online, \
+and the console of each that is not says why; this waits on, until flwr stop NUMBER \
+(of flwr list) ends it"""
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
 
 
@@ -250,13 +254,15 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def configure_fit(self, server_round: int, parameters: Any, manager: Any) -> Any:
         """Flower's, once enough sites are there; until then it prints how many are."""
-        smallest, before = self.num_fit_clients(0)[1], -1
+        smallest, before, waited = self.num_fit_clients(0)[1], -1, 0
         while (present := manager.num_available()) < smallest:
             if present != before:
-                cohort = self._policy.config.cohort_size
+                cohort, waited = self._policy.config.cohort_size, 0
                 text = "waiting for sites: %d of %d (at least %d)"
                 _log.warning(text, present, cohort, smallest)
-            before = present
+            if waited == 60:
+                _log.warning(_WAITING)
+            before, waited = present, waited + 1
             time.sleep(1)
         return super().configure_fit(server_round, parameters, manager)
 

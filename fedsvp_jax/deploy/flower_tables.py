@@ -33,6 +33,7 @@ _SCORES = """\
 {sites} of {} hospitals, about {rows} test rows, noise included: {}accuracy \
 {accuracy[0]:.2f} (95 %: {accuracy[1]:.2f} to {accuracy[2]:.2f}), of always saying \
 “{most_frequent}” {guessing:.2f}"""
+_FEW = "; too few test rows for this noise"
 
 
 def client_app(
@@ -108,5 +109,5 @@ def main(grid: Grid, context: Context) -> None:
     if (scores := strategy.scores) is not None:
         write_json(folder / "scores.json", first.policy.says() | scores)
         auc = _AUC.format(**scores) if "AUC" in scores else ""
-        cohort = first.policy.config.cohort_size
-        _log.warning(_SCORES.format(cohort, auc, **scores))
+        text = _SCORES + _FEW * (scores.get("AUC", scores["accuracy"])[1:] == [0, 1])
+        _log.warning(text.format(first.policy.config.cohort_size, auc, **scores))

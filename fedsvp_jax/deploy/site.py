@@ -383,10 +383,11 @@ class Site:
         except FileNotFoundError:
             seen = self.witness.last(self.name)
             raise Refused(
-                f"the client's log {self.path.name} is missing, and its witness has "
-                f"seen {seen.number if seen else 0} entries: put the newest copy back; "
-                "a client that has none begins it once, by fedsvp site join or init or "
-                "by Site.begin, and never to replace one that was lost"
+                f"the log {self.path.name} is missing, and its witness has seen "
+                f"{seen.number} entries: put the newest copy back"
+                if seen
+                else f"no log at {self.path}: was fedsvp site join (or init) refused, "
+                "or never run?"
             ) from None
 
     def _bound_fingerprint(self) -> str | None:

@@ -177,7 +177,7 @@ class ScoreRelease(NamedTuple):
         return {
             "sites": sites,
             "rows": round(rows),
-            "guessing": float(by_class.max() / rows),
+            "guessing": float((by_class.max() / rows).clip(0, 1)),
             "most_frequent": self.classes[by_class.argmax()],
             "counts": counts.tolist(),
             "noise_std": variance**0.5,

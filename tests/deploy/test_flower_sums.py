@@ -44,7 +44,7 @@ from fedsvp_jax.deploy import (
     make_policy,
     tables,
 )
-from fedsvp_jax.deploy.flower_sums import SumMod, SumStrategy, masks
+from fedsvp_jax.deploy.flower_sums import _WAITING, SumMod, SumStrategy, masks
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
 
@@ -131,7 +131,7 @@ def test_a_server_names_the_sites_that_it_waits_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It waited without a word, for a day."""
-    made, numbers = policy(**SUMS), iter([1, 1, 3, 4])
+    made, numbers = policy(**SUMS), iter([1, 1, *[3] * 99, 4])
     manager = SimpleClientManager()
     monkeypatch.setattr(manager, "num_available", lambda: next(numbers, 4))
     monkeypatch.setattr(
@@ -143,6 +143,7 @@ def test_a_server_names_the_sites_that_it_waits_for(
     assert [record.message for record in caplog.records] == [
         "waiting for sites: 1 of 5 (at least 4)",
         "waiting for sites: 3 of 5 (at least 4)",
+        _WAITING,
         "round 1 of 5 by the sites' logs (by Flower's, 1 since its last start)",
     ]
 

@@ -180,6 +180,7 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     said = caplog.messages[-1]
     assert said.startswith("3 of 3 hospitals, about ") and "included: AUC " in said
     assert ", of always saying “" in said
+    assert ("too few test rows" in said) == (hospitals.scores["AUC"][1:] == [0, 1])
     line = "finished: 3 of 3 rounds, of which 3 opened a sum; the model is "
     assert caplog.messages[-2].startswith(line)
 
@@ -206,11 +207,13 @@ def test_every_log_charges_the_count_once_and_its_ledger_says_so(
     for sentence in (
         "ε = 3 by one count of scores",
         "one sum of all sites' counts of test rows, by class and by what the model",
-        "The secure sum of these counts",
+        "this site was asked to count its test rows",
+        "and was made once.",
         "Which rows are for the test does not follow what they hold",
     ):
         assert sentence in text, sentence
-    assert "No ε covers the rows for the test" not in text
+    for future in ("will count", "still to come", "No ε covers the rows for the test"):
+        assert future not in text
     assert "So no score over all sites is computed" not in text
 
 

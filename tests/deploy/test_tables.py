@@ -8,6 +8,8 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 import tomllib
@@ -117,6 +119,56 @@ def test_an_error_advises_what_the_verb_can_do(
     ended = command("experiments.ledger", str(tmp_path / "north"))
     assert_sentence(ended, "north: No such file or directory")
     assert "did you mean" not in ended.stderr
+
+
+REHEARSED = """
+schema = 1
+test_fraction = 0.2
+[label]
+column = "died"
+classes = ["no", "yes"]
+[columns.ward]
+type = "category"
+values = ["north", "*"]
+[columns.others]
+type = "category"
+values = ["*"]
+[columns.age]
+type = "number"
+bounds = [18, 19]
+[columns.share]
+type = "percent"
+bounds = [0, 100]
+[columns.seen]
+type = "date"
+bounds = [2010-01-01, 2010-12-31]
+[columns.hour]
+type = "time"
+bounds = [08:00:00, 08:10:00]
+[columns.sex]
+type = "drop"
+"""
+
+
+@pytest.mark.hole
+def test_the_rehearsals_rows_fit_their_schema(tmp_path: pathlib.Path) -> None:
+    """Half the cells were `*`, and numbers touched both bounds: `join` refused."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+    script = page.partition("cat > made_up.py <<'END'\n")[2].partition("END\n")[0]
+    (tmp_path / "schema.toml").write_text(REHEARSED)
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    ended = command(
+        *("experiments.site", "propose", str(tmp_path / "federation")),
+        *(f"--schema={tmp_path / 'schema.toml'}", "--num_clients=3"),
+        *("--num_examples=72", "--max_num_examples=24", "--total_epsilon=3"),
+        *("--colluders=1", "--num_rounds=2"),
+    )
+    assert ended.status == 0, ended
+    words = ("join", str(tmp_path / "federation"), f"--records={tmp_path / '1.csv'}")
+    ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
+    assert ended.status == 0, ended
+    for problem in ("beyond its bounds", "none of its", "or nearly", "from_data"):
+        assert problem not in ended.stdout + ended.stderr, ended
 
 
 def rows_of(path: pathlib.Path) -> list[dict[str, str]]:
@@ -593,7 +645,7 @@ def test_a_node_that_cannot_answer_says_so_at_its_start(
     """A wrong path was shown at the server alone, with the verb `init`."""
     ended = command("experiments.site", "node", f"--log={tmp_path / 'absent'}")
     assert ended.stdout.startswith("Reading log and table; then waiting for the server")
-    assert_sentence(ended, "begins it once, by fedsvp site join or init")
+    assert_sentence(ended, "absent: was fedsvp site join (or init) refused, or never")
     ended = command("experiments.site", "node", "--log=l", "--superlink", "s:9092")
     assert_sentence(ended, "flag 'superlink'; Flower’s own flags follow --")
 

@@ -274,4 +274,7 @@ def test_guesses_about_a_test_row_stand_beside_the_scores_that_are_published() -
         "At most 65 of 100 guesses about a test row are right.",
     ):
         assert part in told
+    assert "too few" not in told
+    few = headline.filled("published", scores | {"AUC": [0.5, 0.0, 1.0]})
+    assert "gives about 70.0 %; too few test rows for this noise." in few
     assert headline.filled("published", None) == ""

@@ -387,6 +387,16 @@ def test_more_classes_are_counted_by_the_class_that_is_predicted() -> None:
     assert "AUC" not in scores and scores["rows"] == 6
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_no_share_of_a_few_rows_lies_beyond_one(sign: int) -> None:
+    """Naming the most frequent class was right of 1.01 of the rows."""
+    release, counts = release_of(160), np.zeros((2, 20))
+    counts[:, 3] = 9 * sign, -8
+    scores = release.estimate_scores(counts / release.step, 3)
+    assert scores["guessing"] == max(sign, 0) and scores["AUC"][1:] == [0, 1]
+
+
 def test_medpars_test_rows_know_an_auc_as_well_as_the_docs_say() -> None:
     """docs/own_data.md: ±.08 at ε = 3, 299 rows, AUC .64."""
     z, _ = tradeoff.of_gaussian(3.0, 1e-5, (0, 0.0))
