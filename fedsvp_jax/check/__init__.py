@@ -1,12 +1,11 @@
 """Checks of other programs' privacy settings: `fedsvp check`.
 
 Noise, claims, table, verdict           noise.py   one calculation for all
-flower.live, flare.live, opacus.live, pfl.live
-                                        of objects in the user's own program
+flower.live, flare.live, opacus.live    of objects in the user's own program
 flare.read, settings_file.read          of files
 """
 
-from . import flare, flower, opacus, pfl, settings_file
+from . import flare, flower, opacus, settings_file
 from .noise import Stated, claims, table, verdict
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "flare",
     "flower",
     "opacus",
-    "pfl",
     "settings_file",
     "table",
     "verdict",

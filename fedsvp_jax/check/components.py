@@ -91,9 +91,7 @@ def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:
       TypeError: `things` is no list.
     """
     if not isinstance(things, Sequence):
-        raise TypeError(
-            f"mods, filters of a task and postprocessors are lists, got {things!r}"
-        )
+        raise TypeError(f"mods and filters of a task are lists, got {things!r}")
     return [ask(thing, classes) for thing in things]
 
 

@@ -1,9 +1,9 @@
 """The ε that follows from a noise, whatever its authors state.
 
-A reader of an engine's objects or files (`flower`, `flare`, `opacus`, `pfl`,
-`settings_file`) describes each noise as `Noise`, in the terms of this
-package. The rest is one calculation: a Gaussian of multiplier z is counted exactly,
-Poisson batches by privacy loss distributions, noise of pure ε by basic composition.
+A reader of an engine's objects or files (`flower`, `flare`, `opacus`, `settings_file`)
+describes each noise as `Noise`, in the terms of this package. The rest is one
+calculation: a Gaussian of multiplier z is counted exactly, Poisson batches by privacy
+loss distributions, noise of pure ε by basic composition.
 """
 
 import dataclasses

@@ -258,8 +258,12 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         while (present := manager.num_available()) < smallest:
             if present != before:
                 cohort, waited = self._policy.config.cohort_size, 0
-                text = "waiting for sites: %d of %d (at least %d)"
-                _log.warning(text, present, cohort, smallest)
+                _log.warning(
+                    "waiting for sites: %d of %d (at least %d)",
+                    present,
+                    cohort,
+                    smallest,
+                )
             if waited == 60:
                 _log.warning(_WAITING)
             before, waited = present, waited + 1

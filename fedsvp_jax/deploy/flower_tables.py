@@ -87,10 +87,11 @@ def main(grid: Grid, context: Context) -> None:
     settings = context.run_config
     folder = pathlib.Path(str(settings["folder"]))
     first, rounds = tables.server_client(folder), folder / "rounds"
+    policy = first.policy
     make_folder(rounds)
-    strategy = SumStrategy(first.policy, first.initial_arrays, rounds)
-    planned = min(int(settings["rounds"]), first.policy.last_round)
-    workflow = SumWorkflow(first.policy, timeout=float(settings["round-timeout"]))
+    strategy = SumStrategy(policy, first.initial_arrays, rounds)
+    planned = min(int(settings["rounds"]), policy.last_round)
+    workflow = SumWorkflow(policy, timeout=float(settings["round-timeout"]))
     config = ServerConfig(num_rounds=planned - strategy.last_round)
     if config.num_rounds > 0:
         DefaultWorkflow(fit_workflow=workflow)(
@@ -100,14 +101,15 @@ def main(grid: Grid, context: Context) -> None:
     if strategy.last_round > opened == 0:
         raise RuntimeError("no round opened a sum, so there is no model")
     model = first.trained_model(strategy.arrays, opened)
-    schema = first.policy.training.declared()
     file = folder / "model.safetensors"
-    dataclasses.replace(model, schema=schema).save(file)
+    dataclasses.replace(model, schema=policy.training.declared()).save(file)
     text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
     opened += strategy.scores is not None
     _log.warning(text, strategy.last_round, planned, opened, file)
-    if (scores := strategy.scores) is not None:
-        write_json(folder / "scores.json", first.policy.says() | scores)
+    if scores := strategy.scores:
+        write_json(folder / "scores.json", policy.says() | scores)
         auc = _AUC.format(**scores) if "AUC" in scores else ""
-        text = _SCORES + _FEW * (scores.get("AUC", scores["accuracy"])[1:] == [0, 1])
-        _log.warning(text.format(first.policy.config.cohort_size, auc, **scores))
+        text = _SCORES + _FEW * (
+            (scores.get("AUC") or scores["accuracy"])[1:] == [0, 1]
+        )
+        _log.warning(text.format(policy.config.cohort_size, auc, **scores))

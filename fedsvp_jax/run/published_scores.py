@@ -177,7 +177,7 @@ class ScoreRelease(NamedTuple):
         return {
             "sites": sites,
             "rows": round(rows),
-            "guessing": float((by_class.max() / rows).clip(0, 1)),
+            "guessing": float(by_class.clip(0, rows).max() / rows),
             "most_frequent": self.classes[by_class.argmax()],
             "counts": counts.tolist(),
             "noise_std": variance**0.5,

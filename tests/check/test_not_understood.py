@@ -397,38 +397,6 @@ def test_clients_that_do_not_clip_are_unbounded() -> None:
     assert check.claims(noise, 1e-5, None)[0].proved
 
 
-GAUSSIAN = ("pfl.privacy.gaussian_mechanism.GaussianMechanism", 1.0)
-
-
-def mechanism() -> Any:
-    settings = {"_clipping_bound": 0.5, "_relative_noise_stddev": 2.0}
-    return of(GAUSSIAN[0], **settings, _privacy_accountant=None)
-
-
-def wrapped(inner: Any) -> Any:
-    path = "pfl.privacy.privacy_mechanism.CentrallyAppliedPrivacyMechanism"
-    return of(path, _underlying_mechanism=inner)
-
-
-@pytest.mark.hole
-def test_pfls_one_mechanism_is_the_last_of_its_postprocessors() -> None:
-    """Two mechanisms, and weights behind one, were central and proved."""
-    weights = of("pfl.aggregate.weighting.WeightByDatapoints")
-    for last, central in ((mechanism(), False), (wrapped(mechanism()), True)):
-        (noise,) = check.pfl.live([weights, last])
-        assert (noise.std, noise.multiplier) == (1.0, 2.0)
-        # A local mechanism's own metric, each user's norm, leaves without noise.
-        row = check.claims(noise, 1e-5, None)[0]
-        assert row.proved == central
-        # The server's own, the bare sum's norm over that of its noise, is in its logs.
-        assert ("metrics of the sum stay there" in row.assumptions) == central
-        for order in ([last, weights], [mechanism(), last], [weights], []):
-            (noise,) = check.pfl.live(order)
-            assert noise.flaws and noise.std == 0
-    (noise,) = check.pfl.live([wrapped(of("mine.GaussianMechanism"))])
-    assert noise.flaws and noise.std == 0
-
-
 def test_flares_live_filters_are_asked_by_task() -> None:
     filters = "nvflare.app_common.filters."
     svt = of(filters + "svt_privacy.SVTPrivacy", gamma=0.1, epsilon_release=None)
@@ -511,9 +479,8 @@ def test_arguments_that_say_nothing_are_one_sentence() -> None:
     with pytest.raises(ValueError, match=r"in Python rounds="):
         check.verdict(noise, check.Stated(1.0, 1e-5, "run"), None)
     app = of("flwr.clientapp.client_app.ClientApp")
-    for call in (lambda: check.flower.live(None, app), lambda: check.pfl.live(app)):
-        with pytest.raises(TypeError, match=r"mods, .* are lists, got"):
-            call()
+    with pytest.raises(TypeError, match=r"mods and filters .* are lists, got"):
+        check.flower.live(None, app)
 
 
 @pytest.mark.hole

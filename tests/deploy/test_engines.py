@@ -190,49 +190,6 @@ def test_flare(
     compared(case, float(scale), live, rel=0.15)
 
 
-@pytest.mark.parametrize("name", of_engine("pfl"))
-def test_pfl(name: str) -> None:
-    pytest.importorskip("pfl")
-    from pfl.privacy import gaussian_mechanism, laplace_mechanism
-    from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
-    from pfl.stats import MappedVectorStatistics
-
-    case = PROGRAMS[name]
-    mechanism = made(
-        case,
-        **vars(gaussian_mechanism) | vars(laplace_mechanism),
-        CentrallyAppliedPrivacyMechanism=CentrallyAppliedPrivacyMechanism,
-    )["m"]
-    inner = getattr(mechanism, "underlying_mechanism", mechanism)
-    zeros = MappedVectorStatistics({"0": np.zeros(SIZE, np.float32)}, weight=1.0)
-    noised, _ = inner.add_noise(statistics=zeros, cohort_size=1, seed=3)
-    spread = np.std(noised["0"]) / (2**0.5 if "Laplace" in case.text else 1)
-    live = check.pfl.live([mechanism])
-    compared(case, float(spread), live)
-
-
-@pytest.mark.parametrize("name", ["PLD", "PRV", "RDP"])
-def test_what_pfls_accountant_solves_for_does_not_follow(name: str) -> None:
-    """It counts Poisson samples, which a cohort of fixed size is not."""
-    pytest.importorskip("pfl")
-    from pfl.privacy import gaussian_mechanism, privacy_accountant
-    from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
-
-    solver = getattr(privacy_accountant, f"{name}PrivacyAccountant")
-    accountant = solver(20, 0.02, mechanism="gaussian", epsilon=2.0, delta=1e-6)
-    inner = gaussian_mechanism.GaussianMechanism.from_privacy_accountant(
-        accountant, 0.4
-    )
-    (noise,) = check.pfl.live([CentrallyAppliedPrivacyMechanism(inner)])
-    assert noise.multiplier == inner.relative_noise_stddev
-    stated = check.Stated(2.0, accountant.delta, "run")
-    assert not check.verdict(noise, stated, 20).reached
-    least = {"PLD": 1.99, "PRV": 1.9, "RDP": 1.4}[name]  # RDP is an upper bound
-    sampled = noise._replace(rate=0.02)
-    assert least < check.noise.epsilon(sampled, "zero_out", 1e-6, 20) < 2.01
-    assert all(row.proved for row in check.claims(noise, 1e-6, 20))
-
-
 @pytest.fixture(scope="module")
 def opacus() -> Any:
     """Opacus, from the environment of the references, which comes last."""

@@ -115,6 +115,10 @@ def test_an_error_advises_what_the_verb_can_do(
     words = ("join", str(dealt / "federatoin"), f"--records={own}")
     ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
     assert_sentence(ended, f"did you mean {dealt / 'federation'}?")
+    many = written(tmp_path / "many.csv", rows[1:] * 2)
+    words = ("join", str(dealt / "federation"), f"--records={many}")
+    ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
+    assert "numbers that allow so many (--max_num_examples)\n" in ended.stderr
     (tmp_path / "north.key").touch()
     ended = command("experiments.ledger", str(tmp_path / "north"))
     assert_sentence(ended, "north: No such file or directory")

@@ -43,7 +43,6 @@ _CLIENT = partial(Case, "flower", "client.py")
 _SERVER = partial(Case, "flower", "server.py")
 _FLARE = partial(Case, "flare", "config_fed_client.json")
 _OPACUS = partial(Case, "opacus", "client.py", facts=SITE)
-_PFL = partial(Case, "pfl", "train.py")
 _TOML = partial(Case, "toml", "dp.toml")
 
 
@@ -113,11 +112,4 @@ PROGRAMS = {
         3.0,
         0.6,
     ),
-    "pfl": _PFL("m = GaussianMechanism(0.4, 3.0)\n", 1.2, 3.0),
-    "pfl, central": _PFL(
-        "m = CentrallyAppliedPrivacyMechanism(\n    GaussianMechanism(0.5, 0.8))\n",
-        0.4,
-        0.8,
-    ),
-    "laplace": _PFL("m = LaplaceMechanism(0.5, epsilon=2.0)\n", 0.25, 0.5),
 }

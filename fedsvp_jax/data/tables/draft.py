@@ -67,7 +67,7 @@ _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
 _UNITS = {  # the least factor between medians of clients, and between numbers
-    "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 8,
+    "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
     "values near {:.5g} and near {:.5g}: two units?": 2.7,
 }
 _UNKNOWN = ("none", "unknown")
@@ -133,6 +133,9 @@ def proposed(
         if kind.type == "number":
             numbers, _ = encoding.marked(features[name], kind, notation)
             notes[f"columns.{name}"] += [_units(numbers, of_client, client_names)]
+        if kind.type == "category":
+            note = _codes(features[name], of_client, client_names)
+            notes[f"columns.{name}"].append(note)
     with files.collected(faults):
         if client is not None:
             encoding.check_named(
@@ -524,6 +527,35 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
                 listed = ", ".join(names[n] for n in np.unique(clients[is_rare]))
                 return question.format(*np.exp(parts)[:, 1], listed)
     return ""
+
+
+def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
+    """What to ask of categories where some clients write none that the others write.
+
+    Args:
+      column: (rows,) cells, of which blank ones are left out.
+      clients: (rows,) which client's each row is.
+      names: of the clients.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    present = ~cells.is_missing(column)
+    texts, codes = cells.distinct(column.filter(pa.array(present)))
+    used = np.zeros((len(names), len(texts)), bool)
+    used[clients[present], codes] = True
+    writes = used.any(1)
+    count, parts = connected_components(used[writes] @ used[writes].T)
+    if count != 2:
+        return ""
+    rare = np.flatnonzero(writes)[parts == np.bincount(parts).argmin()]
+    own = used[rare].any(0)
+    words, others = (
+        " and ".join(map(files.quoted, [*itertools.compress(texts, part)][:2]))
+        for part in (own, ~own)
+    )
+    where = ", ".join(names[n] for n in rare[:_MOST_ODD])
+    few = min(own.sum(), (~own).sum()) < 2
+    return "" if few else f"{words} at client {where}, {others} elsewhere: other codes?"
 
 
 def strict(

@@ -53,27 +53,26 @@ def questions(
     if unit == "person" and person is not None:
         rows = np.sort(np.unique(sum(by_column.values()), return_index=True)[1])
         del by_column[person]
-    compared = {name: key[rows] for name, key in by_column.items()}
-    unnamed = {
-        name: key
-        for name, key in compared.items()
-        if len(np.unique(key)) < len(rows)
+    by_column = {
+        name: key[rows]
+        for name, key in by_column.items()
+        if len(np.unique(key[rows])) < len(rows)
         or (cells.values_of(columns[name], "number", Notation()) % 1 > 0).any()
     }
-    for by_column in filter(None, (compared, unnamed)):
-        _, first, group, times = np.unique(sum(by_column.values()), True, True, True)
-        count = len(rows) - len(first)
-        if count > 1 and len(rows) >= _SETS and _is_no_chance(by_column, first, times):
-            copy = np.flatnonzero(first[group] != np.arange(len(rows)))[0]
-            pair = rows[[copy, first[group[copy]]]] + 1
-            return [
-                f"{count} of {len(rows)} rows repeat another in all columns but names "
-                f"of rows (row {pair[0]} repeats row {pair[1]}), more than by chance: "
-                f"exported twice? Delete the copies.{_SHARED[unit]} A test row whose "
-                "copy trains flatters the score. This looked at the rows: keep it to "
-                "yourself"
-            ]
-    return []
+    if len(rows) < _SETS or not by_column:
+        return []
+    _, first, group, times = np.unique(sum(by_column.values()), True, True, True)
+    count = len(rows) - len(first)
+    if count < 2 or not _is_no_chance(by_column, first, times):
+        return []
+    copy = np.flatnonzero(first[group] != np.arange(len(rows)))[0]
+    pair = rows[[copy, first[group[copy]]]] + 1
+    return [
+        f"{count} of {len(rows)} rows repeat another in all columns but names of rows "
+        f"(row {pair[0]} repeats row {pair[1]}), more than by chance: exported twice? "
+        f"Delete the copies.{_SHARED[unit]} A test row whose copy trains flatters the "
+        "score. This looked at the rows: keep it to yourself"
+    ]
 
 
 def _is_no_chance(

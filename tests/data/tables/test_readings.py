@@ -818,3 +818,27 @@ def test_a_mark_of_missing_cells_is_a_number_however_it_is_written(
     rows = {"x": [mark, "1", "9", "4"] * 10, "y": ["a", "b"] * 20}
     masks = from_table(rows, schema=schema).changed_cells["x"]
     assert {kind: mask.sum() for kind, mask in masks.items()} == {"missing": 10}
+
+
+def test_codes_of_one_client_that_no_other_writes_are_asked_of() -> None:
+    """m and w at two sites, 1 and 2 at a third became four categories of one column."""
+    sex = ["m", "w", "w", ""] * 8 + ["1", "2", "2", ""] * 3
+    site = ["A"] * 16 + ["B"] * 16 + ["C"] * 12
+    columns = {"site": site, "sex": sex, "y": [0, 1] * 22}
+    note = draft.proposed(columns, label="y", client="site", source="a").notes
+    asked = "'1' and '2' at client C, 'm' and 'w' elsewhere: other codes?"
+    assert asked in note["columns.sex"]
+    columns["sex"][0] = "1"
+    note = draft.proposed(columns, label="y", client="site", source="a").notes
+    assert "other codes?" not in note.get("columns.sex", "")
+
+
+def test_pounds_at_one_client_are_asked_of() -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.normal(75, 13, 400).clip(40, 130).round(1)
+    site = np.repeat(["A", "B", "C", "D"], 100)
+    weight[site == "D"] *= 2.2046
+    columns = {"site": site, "weight": weight, "y": np.tile([0, 1], 200)}
+    note = draft.proposed(columns, label="y", client="site", source="a").notes
+    assert "at client D" in note["columns.weight"]
+    assert "another unit?" in note["columns.weight"]
