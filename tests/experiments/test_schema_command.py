@@ -24,7 +24,7 @@ def written(path: pathlib.Path) -> pathlib.Path:
     rows = []
     for n in range(240):
         dose = rng.uniform(0, 10)
-        ill = "ja" if dose + rng.normal() > 5 else "nein"
+        ill = "krank" if dose + rng.normal() > 5 else "wohl"
         told = "" if n % 9 == 0 else f"{dose:.2f}".replace(".", ",")
         day = f"{1 + n % 28:02}.0{1 + n % 9}.2020"
         place = ("Zürich", "Bern", "Genf")[n % 3]
@@ -50,7 +50,9 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     drafted = ("experiments.schema", str(data), f"--output={schema}")
     told = succeeds(*drafted, "--label_column=ill", "--thousands=.").stdout
     assert "client: hospital" in told and "id: a person, by" in told, told
-    assert re.search(r"class: ill \((ja|nein): 1\d\d, (ja|nein): 1?\d\d\)", told), told
+    assert re.search(
+        r"class: ill \((krank|wohl): 1\d\d, (krank|wohl): 1?\d\d\)", told
+    ), told
     assert 'decimal = ","\nthousands = "."' in schema.read_text()
     assert_sentence(command(*drafted), "schema.toml exists")
     train = (
@@ -71,7 +73,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
         r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(lower and upper .*\)",
         r'kind: values = \["a", "b", "\*"\]',
         r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(lower and upper .*\)",
-        r'ill: classes = \["ja", "nein"\]',
+        r'ill: classes = \["krank", "wohl"\]',
     ):
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
     assert "# TODO: guessed, check it\n[client]" in schema.read_text()
@@ -82,7 +84,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert "# TODO" not in schema.read_text()
     assert schema.read_text().count("\n# fill = …  # no cell was blank") == 1  # dates
     assert 'values = ["a", "b", "*"]' in confirmed
-    assert 'classes = ["ja", "nein"] (--known)' in confirmed
+    assert 'classes = ["krank", "wohl"] (--known)' in confirmed
     assert "from_data" not in confirmed and '\n  id: type = "drop"\n' in confirmed
     assert re.search(r'dose: type = "number", bounds = \[0.0\d*, 9.9\d*\]', confirmed)
     lines = schema.read_text().split("\n")
@@ -131,7 +133,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     (tmp_path / "out.csv").unlink()
     succeeds(*predict)
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
-    assert len(rows) == 2 and set(rows[0]) >= {"probability of ja"}
+    assert len(rows) == 2 and set(rows[0]) >= {"probability of krank"}
 
 
 @pytest.mark.hole

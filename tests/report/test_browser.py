@@ -287,9 +287,12 @@ def test_a_plan_opens_at_its_middle_epsilon_and_keeps_it(
 ) -> None:
     """It opened, and printed, the least ε, and went back to it with each trust."""
     content = epsilon_page.document(read.read_sweep(sweep_dir))
-    points = [content["points"][0] | {"epsilon": epsilon} for epsilon in (1, 3, 8)]
+    (point, *_) = content["points"]
+    point["accuracy"] |= {"needed": 0.62, "tried": [[0.58], [0.8]]}
+    points = [point | {"epsilon": epsilon} for epsilon in (1, 3, 8)]
     points += [point | {"mechanism": "other"} for point in points]
     content |= {"points": points, "choice": "trust", "opens": 1}
+    content["reference"] |= {"best": [0.6, 0.9], "needed": 0.6, "tried": [[0.6], [0.8]]}
     page, _ = epsilon_page.write_epsilon_page(tmp_path / "plan", content)
     script = """
       const at = (id) => document.getElementById(id);
