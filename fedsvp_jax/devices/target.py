@@ -83,7 +83,7 @@ class Target(NamedTuple):
         """Whether a training's epochs are shuffled side by side, and its first step
         precedes the loop over the others.
 
-        W1 starts 12 kernels less by the former. In a step of its own the broadcast
+        The former spares 12 kernels of a W1 round. In a step of its own the broadcast
         weights, from which all lanes start, are read once, and convolutions with them
         are not grouped.
         """

@@ -524,8 +524,8 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
             if wide < min(3 * narrow, gaps.max() / 0.75):
-                listed = ", ".join(names[n] for n in np.unique(clients[is_rare]))
-                return question.format(*np.exp(parts)[:, 1], listed)
+                where = _listed([names[n] for n in np.unique(clients[is_rare])])
+                return question.format(*np.exp(parts)[:, 1], where)
     return ""
 
 
@@ -537,25 +537,30 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     present = ~cells.is_missing(column)
     texts, codes = cells.distinct(column.filter(pa.array(present)))
-    used = np.zeros((len(names), len(texts)), bool)
-    used[clients[present], codes] = True
-    writes = used.any(1)
-    count, parts = connected_components(used[writes] @ used[writes].T)
-    if count != 2:
+    places = clients[present], len(names) + codes
+    size = len(names) + len(texts)
+    links = coo_array((np.ones(len(codes)), places), (size, size))
+    parts = connected_components(links, directed=False)[1]
+    of_clients, of_texts = np.split(parts, [len(names)])
+    kinds, counts = np.unique(of_texts, return_counts=True)
+    if len(kinds) != 2 or counts.min() < 2:
         return ""
-    rare = np.flatnonzero(writes)[parts == np.bincount(parts).argmin()]
-    own = used[rare].any(0)
-    words, others = (
-        " and ".join(map(files.quoted, [*itertools.compress(texts, part)][:2]))
-        for part in (own, ~own)
+    rare, usual = sorted(kinds, key=lambda kind: int((of_clients == kind).sum()))
+    there, elsewhere = (
+        _listed([*map(files.quoted, itertools.compress(texts, of_texts == kind))])
+        for kind in (rare, usual)
     )
-    where = ", ".join(names[n] for n in rare[:_MOST_ODD])
-    few = min(own.sum(), (~own).sum()) < 2
-    return "" if few else f"{words} at client {where}, {others} elsewhere: other codes?"
+    where = _listed([*itertools.compress(names, of_clients == rare)])
+    return f"{there} at client {where}, {elsewhere} elsewhere: other codes?"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_ODD]) + " …" * (len(names) > _MOST_ODD)
 
 
 def strict(

@@ -19,19 +19,16 @@ _SHARED = {
 }
 
 
-def keys(columns: Mapping[str, cells.Cells]) -> dict[str, np.ndarray]:
-    """(rows,) uint64 by column: the same random number for the same text.
+def _keys(column: cells.Cells, seed: int) -> tuple[np.ndarray, int]:
+    """(rows,) uint64, the same random number for the same text; and how many texts.
 
-    Their sum over columns is the same for equal rows, and differs for others but with a
+    The sum over columns is the same for equal rows, and differs for others but with a
     chance of 2⁻⁶⁴ for each pair.
     """
-    keys_of_rows = {}
-    for seed, (name, column) in enumerate(columns.items()):
-        encoded = cells.texts(column).dictionary_encode().combine_chunks()
-        size, generator = len(encoded.dictionary), np.random.default_rng(seed)
-        numbers = generator.integers(2**64, size=size, dtype=np.uint64)
-        keys_of_rows[name] = numbers[encoded.indices]
-    return keys_of_rows
+    encoded = cells.texts(column).dictionary_encode().combine_chunks()
+    size, generator = len(encoded.dictionary), np.random.default_rng(seed)
+    numbers = generator.integers(2**64, size=size, dtype=np.uint64)
+    return numbers[encoded.indices], size
 
 
 def questions(
@@ -48,15 +45,17 @@ def questions(
       unit: of privacy.
       person: the column of persons, if any.
     """
-    by_column = keys({k: v for k, v in columns.items() if k and k.lower() != "split"})
+    listed = {k: v for k, v in columns.items() if k and k.lower() != "split"}
+    encoded = {name: _keys(listed[name], seed) for seed, name in enumerate(listed)}
     rows = np.arange(len(next(iter(columns.values()))))
     if unit == "person" and person is not None:
-        rows = np.sort(np.unique(sum(by_column.values()), return_index=True)[1])
-        del by_column[person]
+        whole = sum(key for key, _ in encoded.values())
+        rows = np.sort(np.unique(whole, return_index=True)[1])
+        del encoded[person]
     by_column = {
         name: key[rows]
-        for name, key in by_column.items()
-        if len(np.unique(key[rows])) < len(rows)
+        for name, (key, size) in encoded.items()
+        if size < len(rows)
         or (cells.values_of(columns[name], "number", Notation()) % 1 > 0).any()
     }
     if len(rows) < _SETS or not by_column:

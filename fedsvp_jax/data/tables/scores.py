@@ -67,8 +67,9 @@ def compared(
     classes = chances.shape[2]
     counts = np.zeros((2, 2, len(labels)))  # by model: pairs ranked right, and all
     ranked = range(int(classes == 2), classes)  # of two, the second says all
-    for client, c in itertools.product(np.unique(clients), ranked):
-        rows = clients == client
+    order = np.argsort(clients, kind="stable")
+    of_clients = np.split(order, np.flatnonzero(np.diff(clients[order])) + 1)
+    for rows, c in itertools.product(of_clients, ranked):
         for model, of_model in zip(chances, counts, strict=True):
             of_model[:, rows] += _pairs(model[rows, c], labels[rows] == c)
     won, pairs = counts[:, 0], counts[0, 1]
