@@ -19,14 +19,14 @@ _SHARED = {
 }
 
 
-def _keys(column: cells.Cells, seed: int) -> tuple[np.ndarray, int]:
+def _keys(name: str, column: cells.Cells) -> tuple[np.ndarray, int]:
     """(rows,) uint64, the same random number for the same text; and how many texts.
 
     The sum over columns is the same for equal rows, and differs for others but with a
     chance of 2⁻⁶⁴ for each pair.
     """
     encoded = cells.texts(column).dictionary_encode().combine_chunks()
-    size, generator = len(encoded.dictionary), np.random.default_rng(seed)
+    size, generator = len(encoded.dictionary), np.random.default_rng([*name.encode()])
     numbers = generator.integers(2**64, size=size, dtype=np.uint64)
     return numbers[encoded.indices], size
 
@@ -46,23 +46,26 @@ def questions(
       person: the column of persons, if any.
     """
     listed = {k: v for k, v in columns.items() if k and k.lower() != "split"}
-    encoded = {name: _keys(listed[name], seed) for seed, name in enumerate(listed)}
-    rows = np.arange(len(next(iter(columns.values()))))
+    total, sizes = np.zeros(1, np.uint64), {}
+    for name, column in listed.items():  # one by one: keys of all would fill memory
+        key, sizes[name] = _keys(name, column)
+        total = total + key
+    rows = np.arange(len(total))
     if unit == "person" and person is not None:
-        whole = sum(key for key, _ in encoded.values())
-        rows = np.sort(np.unique(whole, return_index=True)[1])
-        del encoded[person]
-    by_column = {
-        name: key[rows]
-        for name, (key, size) in encoded.items()
-        if size < len(rows)
-        or (cells.values_of(columns[name], "number", Notation()) % 1 > 0).any()
-    }
-    if len(rows) < _SETS or not by_column:
+        rows = np.sort(np.unique(total, return_index=True)[1])
+        total -= _keys(person, listed.pop(person))[0]
+    for name, column in [*listed.items()]:
+        if (
+            sizes[name] == len(rows)
+            and not (cells.values_of(column, "number", Notation()) % 1 > 0).any()
+        ):
+            total -= _keys(name, listed.pop(name))[0]
+    count = (np.diff(np.sort(total[rows])) == 0).sum()
+    if count < 2 or len(rows) < _SETS or not listed:
         return []
-    _, first, group, times = np.unique(sum(by_column.values()), True, True, True)
-    count = len(rows) - len(first)
-    if count < 2 or not _is_no_chance(by_column, first, times):
+    by_column = {name: _keys(name, column)[0][rows] for name, column in listed.items()}
+    _, first, group, times = np.unique(total[rows], True, True, True)
+    if not _is_no_chance(by_column, first, times):
         return []
     copy = np.flatnonzero(first[group] != np.arange(len(rows)))[0]
     pair = rows[[copy, first[group[copy]]]] + 1
