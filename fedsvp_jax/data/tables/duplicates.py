@@ -26,9 +26,9 @@ def _keys(name: str, column: cells.Cells) -> tuple[np.ndarray, int]:
     chance of 2⁻⁶⁴ for each pair.
     """
     encoded = cells.texts(column).dictionary_encode().combine_chunks()
-    size, generator = len(encoded.dictionary), np.random.default_rng([*name.encode()])
-    numbers = generator.integers(2**64, size=size, dtype=np.uint64)
-    return numbers[encoded.indices], size
+    random = np.random.default_rng([*name.encode()])
+    numbers = random.integers(2**64, size=len(encoded.dictionary), dtype=np.uint64)
+    return numbers[encoded.indices], len(numbers)
 
 
 def questions(

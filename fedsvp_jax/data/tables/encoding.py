@@ -165,8 +165,11 @@ def _encode_column(
         if len(attribute.categories) > MAX_ATTRIBUTES:
             attribute = None
     low, high = column.bounds
-    masks = {"clamped": (numbers < low) | (numbers > high), "missing": missing}
-    for beyond in (numbers < low, numbers > high) if column.type == "number" else ():
+    below, above = numbers < low, numbers > high
+    masks = {"clamped": below | above, "missing": missing}
+    for beyond in (below, above):
+        if column.type != "number" or not beyond.any():
+            continue
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
         distant = values[(counts > 1) & ((values <= 0) | (values > high + 1))]
         codes = [*filter(literals.is_mark, distant)]
