@@ -26,8 +26,9 @@ def _keys(name: str, column: cells.Cells) -> tuple[np.ndarray, int]:
     chance of 2⁻⁶⁴ for each pair.
     """
     encoded = cells.texts(column).dictionary_encode().combine_chunks()
-    random = np.random.default_rng([*name.encode()])
-    numbers = random.integers(2**64, size=len(encoded.dictionary), dtype=np.uint64)
+    numbers = np.random.default_rng([*name.encode()]).integers(
+        2**64, size=len(encoded.dictionary), dtype=np.uint64
+    )
     return numbers[encoded.indices], len(numbers)
 
 
