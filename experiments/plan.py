@@ -49,7 +49,7 @@ from absl import flags
 from scipy import special
 
 from fedsvp_jax import federation, run
-from fedsvp_jax.accounting import claims, tradeoff
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.tables import files, table_file
@@ -298,8 +298,6 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         trust, num_clients = "nobody", 1
         data = dataclasses.replace(data, train_writers=None)
     sizes = goal.training_sizes(data, num_clients)
-    # Whole numbers, which take minutes to draw here, have the same noise, and ε by RDP.
-    is_whole = goal.has_whole_steps(data, sizes)
     base = ExperimentConfig(
         dataset="csv",
         seed=values.seed,
@@ -311,10 +309,8 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
     route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "total_epsilon": None}
     route["eval_every"] = route["num_rounds"]
-    if is_whole:
-        route["total_accounting"] = "rdp"
     config = resolve(dataclasses.replace(base, **route), data)
-    assumptions = _assumptions(base, data, is_whole)
+    assumptions = _assumptions(base, data, goal.has_whole_steps(data, sizes))
     plan = sweep.SweepPlan(
         (config.mechanism,),
         (config.epsilon,),
@@ -330,13 +326,6 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
             for claim in cell["guarantees"]:
                 key = claim["adversary"], claim["copies"]
                 claim["assumptions"] = assumptions.get(key, claim["assumptions"])
-            if is_whole:
-                of_grid = [c for c in cell["guarantees"] if c["method"] == "rdp"]
-                cell["guarantees"] = of_grid
-                cell["risk"] = {
-                    c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
-                    for c in of_grid
-                }
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"
         )

@@ -222,11 +222,6 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
             "correlated noise after its step, so sums without noise would enter later "
             f"models; got {config.noise_bands}"
         )
-    if config.noise_sampler == "discrete" and config.total_accounting == "pld":
-        raise ValueError(
-            "total_accounting must be rdp or basic with noise_sampler=discrete, whose "
-            "ε by privacy loss distributions is not proved, got pld"
-        )
     for name in ("client_momentum", "proximal_mu"):
         if config.local_steps == 1 and getattr(config, name):
             raise ValueError(

@@ -150,7 +150,7 @@ class Account:
         """
         basis = self.mechanism.basis
         if not self.participation.averages_uploads or (
-            basis.concentrated and not basis.central
+            basis.discrete and not basis.central
         ):
             weights = None
         return counted(noise, weights, self.view, self.participation.colluders)
@@ -241,8 +241,6 @@ class Account:
             released = sums.uploads * self.release_epsilon
             return sums.epsilon + released + other_costs.basic_epsilon
         delta = self.terms.target_delta if delta is None else delta
-        if self.mechanism.basis.concentrated:
-            method = "rdp"
         responses = (
             (math.ceil(sums.uploads), self.release_epsilon),
             (other_costs.votes, other_costs.vote_epsilon),
@@ -275,7 +273,7 @@ class Account:
             other_costs.contribution_multiplier, other_costs.passes
         )
         subsampling, z = self.mechanism.subsampling, sums.least_multiplier
-        if self.mechanism.basis.concentrated or sums.precision == 0:
+        if self.mechanism.basis.discrete or sums.precision == 0:
             return filter_chance
         if subsampling is not None:
             return filter_chance + max(

@@ -84,11 +84,6 @@ def adversary(account: Account, view: str | None = None) -> str:
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
-def _methods(account: Account, last: bool = True) -> tuple[str, ...]:
-    """Accountings of a line. A concentrated claim has no ε of its own by PLD."""
-    return _AT_THE_END[: 2 + (last and not account.mechanism.basis.concentrated)]
-
-
 def row(account: Account, *, last: bool) -> Record:
     """The privacy part of a line of metrics.jsonl: the client that spent most so far.
 
@@ -99,7 +94,7 @@ def row(account: Account, *, last: bool) -> Record:
     """
     return _with_meaning(
         account,
-        {name: account.epsilon_spent(name) for name in _methods(account, last)},
+        {name: account.epsilon_spent(name) for name in _AT_THE_END[: 2 + last]},
         account.delta_spent(),
         account.certain_chance(account.most_spent(account.view), account.other_costs),
     )
@@ -116,7 +111,7 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     )
     return _with_meaning(
         planned,
-        {name: plan.composed(name, uploads) for name in _methods(account)},
+        {name: plan.composed(name, uploads) for name in _AT_THE_END},
         plan.delta_of(uploads),
         account.certain_chance(plan.sums(uploads), plan.other_costs),
     )
@@ -234,7 +229,7 @@ def _assumptions(account: Account) -> str:
     text, participation = account.mechanism.basis.assumptions, account.participation
     if account.passes:
         text = text.replace(NOTHING_ELSE, _FILTER_TOO)
-    exact = account.mechanism.basis.concentrated and not account.passes
+    exact = account.mechanism.basis.discrete and not account.passes
     real = "" if exact else _REAL_NUMBERS
     cost = participation.other_costs
     bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
@@ -248,8 +243,6 @@ def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
     """The claims of the uploads that were recorded, against every adversary."""
     basis, participation, claims = account.mechanism.basis, account.participation, []
     assumptions = _assumptions(account)
-    if basis.concentrated:
-        methods = [method for method in methods if method == "rdp"]
     for view, (_, sees) in SEEN.items():
         if not participation.averages_uploads:
             sees = sees.replace(AVERAGED, AGGREGATED)
@@ -397,7 +390,6 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     basis, participation = account.mechanism.basis, account.participation
     if (
         basis.client_swap is None
-        or basis.concentrated
         or account.even_cohort < 2
         or not participation.equal_weights
         or account.passes

@@ -81,7 +81,7 @@ def by_adversary(account: Account) -> dict[str, Record]:
     sampled = account.mechanism.subsampling is not None
     other_events = account.passes + account.other_costs.bounds > 0
     other_events |= account.release_epsilon > 0
-    exact = not (sampled or other_events or account.mechanism.basis.concentrated)
+    exact = not (sampled or other_events)
     method = "pld" if sampled else "gdp"
     risks = {}
     for view in claims.views_of(account):
@@ -92,18 +92,17 @@ def by_adversary(account: Account) -> dict[str, Record]:
     return risks
 
 
-def of_promises(promises: Pairs) -> Record:
-    """`risk` of all that Rényi accounting lets noised uploads spend below each (ε, δ).
+def of_promises(promises: Pairs, method: str = "rdp") -> Record:
+    """`risk` of all that an accounting lets noised uploads spend below each (ε, δ).
 
-    Those of a promise are ρ-zCDP together, with the largest ρ whose ε at δ is no more;
-    the ρ of several add up, and ε of their sum holds at every δ.
+    Those of a promise have the largest Σ1/z² whose ε at δ is no more; those of several
+    add up, and ε of their sum holds at every δ. By "rdp" they are known to be zCDP
+    alone, by "pld" to hide no less than Gaussians.
     """
-    precision = sum(  # 2ρ
-        _precision(functools.partial(composed_epsilon, "rdp"), min(e, _LARGEST), d)
-        for e, d in promises
-    )
-    epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
-    return risk(_pairs(epsilon, promises[0][1]))
+    spent = functools.partial(composed_epsilon, method)
+    precision = sum(_precision(spent, min(e, _LARGEST), d) for e, d in promises)
+    pairs = _pairs(functools.partial(spent, precision * _ROUNDING), promises[0][1])
+    return risk(pairs, exact=method == "pld")
 
 
 def of_gaussian(

@@ -189,8 +189,8 @@ class NoiseSettings(Settings):
         "gaussian",
         "gaussian: noise in floating point, whose rounding no proof covers. discrete: "
         "whole numbers of a grid from an exact sampler, which are sent and added up "
-        "modulo 2^b; for clipped uploads, and counted by RDP. With per_example an "
-        "upload is the one step's gradient of all of a client's rows.",
+        "modulo 2^b; for clipped uploads. With per_example an upload is "
+        " the one step's gradient of all of a client's rows.",
         choices=("gaussian", "discrete"),
     )
     noise_bits: int = setting(

@@ -182,7 +182,10 @@ def answer(
         key = stream_key(key, Stream.SCORES, randomness.client_id)
         words = randomness.words or seeded_words(*jax.random.key_data(key).tolist())
         noised = whole_numbers(trained.arrays, release.grid, release.share_std, words)
-        return noised[0], {"epsilon_spent": {"rdp": site.policy.promise.total_epsilon}}
+        promise = site.policy.promise
+        return noised[0], {
+            "epsilon_spent": {promise.total_accounting: promise.total_epsilon}
+        }
 
 
 @contextlib.contextmanager
@@ -355,10 +358,8 @@ def finish(
         sums=state.before,
         before=None,
     ).with_upload(policy, cost)
-    spent = claims.row(state.account(policy), last=False)
-    if spent["status"] is not None:
-        # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
-        spent["status"]["basic"] = "nominal"
+    by_pld = policy.promise.total_accounting == "pld"
+    spent = claims.row(state.account(policy), last=by_pld)
     record = {
         "round": round_num,
         **cost,

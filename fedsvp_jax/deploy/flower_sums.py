@@ -151,7 +151,8 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        spent, policy = record["epsilon_spent"]["rdp"], self.site.policy
+        policy = self.site.policy
+        spent = record["epsilon_spent"][policy.promise.total_accounting]
         text = "round {} of {} is charged: ε = {:.4g} of {}"
         limit = policy.promise.total_epsilon
         _log.warning(text.format(round_num, policy.last_round, spent, limit))

@@ -95,15 +95,15 @@ def add_secret_noise(
     config: MechanismConfig,
     words: Words,
 ) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """γ(q + N_Z(0, (σ/γ)²)), q the clipped update on the grid; float64.
+    """γ(q + N_Z(0, (σ/γ)² + 9)), q the clipped update on the grid; float64.
 
     Under `update_clip` and `weight_clip`, q lies in the ball of radius C exactly, and σ
     is the simulator's. Else rounding may move two neighbours √d steps apart, so
 
         σ = z(Δ + γ√d)
 
-    and z, which the ledger counts, is the simulator's in any case. The noise is
-    1/(2z²)-zCDP; a Gaussian's exact ε is not proved for it.
+    and z, which the ledger counts, is the simulator's in any case: the noise hides no
+    less than a Gaussian of z (docs/appendix, P17).
 
     The update, or the private query's answer, is `clipped`; under `weight_clip` the
     grid is that of the `received` weights. `info` tells σ > 0 and Δ without a grid. The

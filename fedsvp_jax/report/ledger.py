@@ -1,8 +1,9 @@
 """A site's log as its auditor sees it: verified, added up anew, and as a page.
 
-The sum is dp-accounting's, of its own events: an upload of noise multiplier z is
-1/(2z²)-zCDP (Bun and Steinke 2016, arXiv 1605.02065), a release of R a randomised
-response. Nothing of the package's own accounting is asked.
+The sum is dp-accounting's. Where the promise is by RDP, an upload of noise multiplier z
+is 1/(2z²)-zCDP (Bun and Steinke 2016, arXiv 1605.02065), a release of R a randomised
+response. By PLD all uploads together are one Gaussian. Nothing of the package's own
+accounting is asked.
 """
 
 import itertools
@@ -159,7 +160,8 @@ def _rows(entries: Sequence[Entry], *, of_tests: bool = False) -> list[Row]:
             charge, upload = "", entry.time
             if rows and rows[-1].round == number and not rows[-1].sent:
                 charge = rows.pop().charged
-            if (spent := body["epsilon_spent"]["rdp"]) is not None:
+            spent = body["epsilon_spent"][promise["total_accounting"]]
+            if spent is not None:
                 recorded = _number(spent)
         rows.append(Row(number, charge, upload, z, 0.0, recorded))
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
@@ -174,11 +176,9 @@ def _number(value: Any) -> float:
 
 
 def _epsilons(multipliers: Sequence[float], promise: Record) -> Iterator[float]:
-    """ε of each upload and all before it, by dp-accounting's Rényi accountant.
-
-    It is at the promise's δ.
-    """
+    """ε of each upload and all before it, as promised, at the promise's δ."""
     import dp_accounting
+    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant(
@@ -193,11 +193,15 @@ def _epsilons(multipliers: Sequence[float], promise: Record) -> Iterator[float]:
                 2.0 / (1.0 + math.exp(released)), 2
             )
         ]
-    noised = True
+    noised, precision = True, 0.0
     for multiplier in multipliers:
         noised = noised and multiplier > 0
         if not noised:
             yield math.inf
+            continue
+        precision += 1 / multiplier**2
+        if promise["total_accounting"] == "pld":
+            yield float(get_epsilon_gaussian(precision**-0.5, delta))
             continue
         upload = dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2)
         for event in (upload, *responses):

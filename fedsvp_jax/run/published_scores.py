@@ -11,7 +11,6 @@ is as much as all rounds together give.
 """
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -33,9 +32,6 @@ from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _BITS = 28  # of the grid: a step is below 2^-23 of all rows and the noise together
-# In steps: discrete Gaussian noise with so much more noise hides no less than Gaussian
-# noise, to e^-170 in its log probabilities (P19).
-_SMOOTHING = 3
 SPLIT = "which rows are for the test follows none of their values but the given client"
 _ASSUMPTIONS = (
     "who counts the test rows sees them, and is trusted",
@@ -232,7 +228,6 @@ def noised_scores(
     key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
     seed = [*jax.random.key_data(key).tolist(), *json.dumps(identity).encode()]
     counts, step = release.count_rows(chances, labels), release.step
-    std = math.hypot(std, _SMOOTHING * step)
     noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
     reasons = [*_ASSUMPTIONS, _ONE_ROW if data.rows_per_person is None else _ONE_SIDE]
     of_promise = promise["assumptions"].split("; ")

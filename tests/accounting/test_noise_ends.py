@@ -158,7 +158,7 @@ def test_a_deployed_clients_noise_is_discrete() -> None:
     told = GAUSSIAN | {"epsilon": epsilon_of(0.15, 1e-5)}
     config = ExperimentConfig(mechanism="gaussian", **told)
     policy = make_policy(config, min_num_examples=40)
-    assert policy.mechanism.basis.concentrated and policy.says()["status"] == "proved"
+    assert policy.mechanism.basis.discrete and policy.says()["status"] == "proved"
     sums = SpendingPlan(policy.account).sums(1)
     assert sums.least_multiplier == pytest.approx(0.15)
     assert policy.account.certain_chance(sums, OtherCosts()) == 0

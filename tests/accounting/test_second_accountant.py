@@ -146,7 +146,7 @@ def of_a_step(z: float, q: float) -> np.ndarray:
 
 
 @functools.cache
-def by_rdp(one: Seen, delta: float, concentrated: bool) -> float:
+def by_rdp(one: Seen, delta: float) -> float:
     """dp-accounting's ε by RDP, with `of_a_step`."""
     relations = dp_accounting.NeighboringRelation
     relation = relations.ADD_OR_REMOVE_ONE  # a Gaussian's z is the same in all
@@ -160,8 +160,6 @@ def by_rdp(one: Seen, delta: float, concentrated: bool) -> float:
             continue
         if kind == "response":
             event = dp_accounting.RandomizedResponseDpEvent(2 / (1 + math.exp(z)), 2)
-        elif concentrated:  # of discrete noise, alone proved
-            event = dp_accounting.ZCDpEvent(0.5 / z**2)
         accountant.compose(event, count)
     curve = accountant.rdp + sum(count * of_a_step(z, q) for z, q, count in sampled)
     epsilon, _ = rdp_privacy_accountant.compute_epsilon(ORDERS, curve, delta)
@@ -245,7 +243,7 @@ def ordinary(seed: int) -> dict[str, Any]:
         settings |= {"batches": "poisson", "local_steps": one(1, 2, None)}
     if one(True, False, False):
         settings |= {"total_epsilon": between(0.5, 10.0)}
-        settings["total_accounting"] = "rdp" if discrete else "pld"
+        settings["total_accounting"] = "pld"
         settings["solve"] = one("uploads", "noise")
     if one(True, False, False, False):
         settings |= {"influence_filter": "join", "contribution_noise": between(4, 20)}
@@ -267,7 +265,7 @@ def agree(told: Drawn) -> int:
             continue
         seen = worst(seen_by(told, VIEWS.get(row["adversary"], "colluders")))
         if method == "rdp":
-            theirs = max(by_rdp(one, delta, claim.concentrated) for one in seen)
+            theirs = max(by_rdp(one, delta) for one in seen)
             assert ours >= theirs * (1 - 1e-6)
             assert ours <= theirs * 1.02 or any(kinds(one, "sampled") for one in seen)
         if method == "pld" and READABLE[0] < ours < READABLE[1]:

@@ -1,5 +1,6 @@
 """The exact sampler, rounding within a norm, modular sums, and the accounting."""
 
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -88,7 +89,8 @@ def test_the_variance_covers_the_rounding_of_the_claimed_product():
         exact = (Fraction(float(std)) / Fraction(step)) ** 2
         rounded_down += exact < needed
         variance = dg.step_variance(float(std), step)
-        assert needed <= variance <= exact + max(exact, 1) * Fraction(3, 10**6)
+        least, most = needed + 9, exact + 9 + max(exact, 1) * Fraction(3, 10**6)
+        assert least <= variance <= most
         dg.discrete_gaussian(variance, 1, dg.seeded_words(0))
     assert rounded_down > 150
 
@@ -125,6 +127,82 @@ def test_sums_of_residues_wrap_around_to_the_sum():
     np.testing.assert_array_equal(dg.wrapped(total, 8), whole.sum(axis=0))
     edge = np.asarray([-128, 127, 128])
     assert dg.wrapped(edge, 8).tolist() == [-128, 127, -128]
+
+
+def told_apart(mu: float, epsilon: float) -> float:
+    """δ at ε of a Gaussian that neighbours move by μ (Balle and Wang 2018)."""
+    far = math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+    return float(stats.norm.cdf(mu / 2 - epsilon / mu) - far)
+
+
+def of_noise(std: float, variance: float) -> np.ndarray:
+    """`probabilities` out to 11 standard deviations of the noise in place of std."""
+    return probabilities(variance, math.ceil(11 * math.hypot(std, 3)))
+
+
+def excess(masses: list[np.ndarray], shift: tuple[int, ...], mu: float) -> float:
+    """The most by which a δ(ε) of noise that is moved exceeds a Gaussian's of μ.
+
+    Args:
+      masses: of each coordinate's noise.
+      shift: whole steps by which neighbours move each coordinate.
+    """
+    there, moved = np.ones(1), np.ones(1)
+    for mass, steps in zip(masses, shift, strict=True):
+        zeros = np.zeros(steps)
+        there = np.outer(there, np.concatenate([mass, zeros])).ravel()
+        moved = np.outer(moved, np.concatenate([zeros, mass])).ravel()
+    return max(
+        float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
+        - told_apart(mu, epsilon)
+        for epsilon in np.linspace(0, 3, 16)
+        for one, other in ((there, moved), (moved, there))
+    )
+
+
+@pytest.mark.parametrize("std", [0.3, 1.0, 3.5, 10.0, 100.0])
+def test_by_summation_discrete_noise_hides_no_less_than_gaussian_noise(std):
+    """A number's, a vector's and a sum's of several clients; with less, some δ is more.
+
+    A vector moves by its norm.
+    """
+    variance, bare = float(dg.step_variance(std, 1.0)), []
+    noise = of_noise(std, variance)
+    for steps in (1, 2, round(std) + 1, round(3 * std) + 1):
+        assert excess([noise], (steps,), steps / std) < 1e-13
+        bare.append(excess([of_noise(std, std**2)], (steps,), steps / std))
+        for clients in (2, 3):
+            total = functools.reduce(np.convolve, [noise] * clients)
+            assert excess([total], (steps,), steps / (std * clients**0.5)) < 1e-13
+    assert max(bare) > 1e-7
+    for shift in ((1, 1), (3, 4), (2, 0, 1)) if std < 10 else ():
+        axes = [noise] * len(shift)
+        assert excess(axes, shift, math.hypot(*shift) / std) < 1e-13
+
+
+@pytest.mark.parametrize("std", [0.5, 3.0, 6.0])
+@pytest.mark.parametrize("most", [1, 4])
+def test_by_enumeration_rounds_that_follow_each_other_are_one_gaussian(std, most):
+    """What moves in the second round is the worst for whatever the first one told."""
+    noise = of_noise(std, float(dg.step_variance(std, 1.0)))
+    pairs = []
+    for steps in range(most + 1):
+        zeros = np.zeros(steps)
+        pairs.append((np.concatenate([noise, zeros]), np.concatenate([zeros, noise])))
+    mu = most * 2**0.5 / std
+    for epsilon in (0.0, 0.3, 1.0, 2.0):
+        for one, other in pairs:
+            second = np.max(
+                [
+                    np.maximum(
+                        one[:, None] * there - math.exp(epsilon) * other[:, None] * far,
+                        0,
+                    ).sum(axis=1)
+                    for there, far in pairs
+                ],
+                axis=0,
+            )
+            assert second.sum() <= told_apart(mu, epsilon) + 1e-13
 
 
 def divergence(mass: np.ndarray, shift: int, order: float) -> float:

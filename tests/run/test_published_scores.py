@@ -85,37 +85,6 @@ def published(right: int, **changes: Any) -> float:
     return float(scores_of(chances, np.zeros(ROWS, int), **changes)["counts"][0][0])
 
 
-def discrete(mean: int, std: float, steps: np.ndarray) -> np.ndarray:
-    """N_Z(mean, std²), from the definition."""
-    weight = np.exp(-(((steps - mean) / std) ** 2) / 2)
-    return weight / weight.sum()
-
-
-def delta_of(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
-    return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
-
-
-@pytest.mark.parametrize("deviation", [3.5, 10.0, 100.0])
-def test_by_summation_discrete_noise_hides_no_less_than_gaussian_noise(
-    deviation: float,
-) -> None:
-    """Where its std has so much more; else some δ is above the Gaussian's."""
-    smooth, bare = math.hypot(deviation, published_scores._SMOOTHING), 0.0
-    for shift in (1, 2, round(deviation), round(3 * deviation)):
-        steps = np.arange(-40 * round(deviation), 40 * round(deviation) + shift + 1)
-        mu = shift / deviation
-        for epsilon in np.linspace(0, 3, 31):
-            gaussian = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(
-                epsilon
-            ) * stats.norm.cdf(-mu / 2 - epsilon / mu)
-            zero, moved = (discrete(m, smooth, steps) for m in (0, shift))
-            for pair in ((zero, moved), (moved, zero)):
-                assert delta_of(*pair, epsilon) <= gaussian + 1e-13
-            zero, moved = (discrete(m, deviation, steps) for m in (0, shift))
-            bare = max(bare, delta_of(zero, moved, epsilon) - gaussian)
-    assert bare > 1e-7
-
-
 @pytest.mark.parametrize(
     ("relation", "most", "length"),
     [
