@@ -21,7 +21,6 @@ NBAFL = {"mechanism": "nbafl"}
 DP_FEDAVG, REESTIMATED = {"mechanism": "dp_fedavg"}, {"mechanism": "reestimation"}
 ADAPTIVE = DP_FEDAVG | {"adaptive_clip": True, "count_noise_std": 3.0}
 SHARED, DISCRETE = {"noise_trust": "secure_aggregation"}, {"noise_sampler": "discrete"}
-PROMISE = {"total_epsilon": 1.0, "total_accounting": "pld"}
 
 OTHER_CLIPS = itertools.product(
     (DP_FEDAVG, REESTIMATED), ("weight_clip", "per_example", "attribute_records")
@@ -102,7 +101,6 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("noise_sampler", REESTIMATED | CLIPPED, DISCRETE),
     ("noise_sampler", ADAPTIVE, DISCRETE),
     ("noise_sampler", BANDS, DISCRETE),
-    ("total_accounting", NBAFL | CLIPPED | DISCRETE | {"noise_bits": 24}, PROMISE),
     ("noise_trust", DP_FEDAVG | CLIPPED, SHARED),
     ("noise_trust", REESTIMATED | CLIPPED, SHARED),
     ("noise_trust", NBAFL | STEPS, SHARED),

@@ -78,7 +78,8 @@ def by_adversary(account: Account) -> dict[str, Record]:
     Of the client that spent most, for one record or client as the claim's relation
     says; several copies of a record are not meant.
     """
-    sampled = account.mechanism.subsampling is not None
+    sampling = account.mechanism.subsampling
+    sampled = sampling is not None and min(rate for rate, _ in sampling.kinds) < 1
     other_events = account.passes + account.other_costs.bounds > 0
     other_events |= account.release_epsilon > 0
     exact = not (sampled or other_events)

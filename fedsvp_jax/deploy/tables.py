@@ -27,6 +27,7 @@ from .policy import Policy, make_policy
 from .site import Site, policy_of
 
 _SCHEMA, _SETTINGS = "schema.toml", "settings.json"
+_MOST_DELTA = 0.01  # of a promise
 _APP = """\
 [project]
 name = "tables"
@@ -86,10 +87,12 @@ def read_policy(folder: pathlib.Path, table: AnyPath | None = None) -> Policy:
         promises nothing.
     """
     arguments = read_json(folder / _SETTINGS)
-    if arguments["config"].get("total_epsilon") is None:
+    asked = arguments["config"]
+    if asked.get("total_epsilon") is None or asked.get("target_delta", 0) > _MOST_DELTA:
         raise ValueError(
-            f"{folder / _SETTINGS} promises no total_epsilon, so nothing ends what "
-            "a hospital spends; `fedsvp site propose` writes one"
+            f"{folder / _SETTINGS} promises no total_epsilon at a target_delta of "
+            f"{_MOST_DELTA} or less, so nothing ends what a hospital spends; `fedsvp "
+            "site propose` writes one"
         )
     arguments["config"]["schema"] = os.path.abspath(folder / _SCHEMA)
     arguments["config"]["data_dir"] = table and os.path.abspath(table)

@@ -1,13 +1,13 @@
 """Uploads in whole numbers of a grid's steps: what `--noise_sampler=discrete` sends.
 
 A client rounds its clipped vector to multiples of the step γ, adds discrete Gaussian
-noise of the same std as the Gaussian's, and sends the residues modulo 2^b
+noise of the Gaussian's std and 9 steps² more, and sends the residues modulo 2^b
 (`discrete_gaussian`). Where the cohort shares its noise, the server adds up residues
 alone, modulo 2^b, and turns their sum into numbers.
 
 γ is a public power of two, the least for which the sum fits into b bits: the cohort's
 K vectors of norm B at most, and eight standard deviations of the noise. A sum outside
-wraps around. That spoils a coordinate (a chance of 1e-15 for each) and tells nothing.
+wraps around. That spoils a coordinate (a chance of 1e-9 for each) and tells nothing.
 """
 
 import math
