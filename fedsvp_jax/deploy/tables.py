@@ -87,8 +87,9 @@ def read_policy(folder: pathlib.Path, table: AnyPath | None = None) -> Policy:
         promises nothing.
     """
     arguments = read_json(folder / _SETTINGS)
-    asked = arguments["config"]
-    if asked.get("total_epsilon") is None or asked.get("target_delta", 0) > _MOST_DELTA:
+    settings = arguments["config"]
+    delta = settings.get("target_delta", 0)
+    if settings.get("total_epsilon") is None or delta > _MOST_DELTA:
         raise ValueError(
             f"{folder / _SETTINGS} promises no total_epsilon at a target_delta of "
             f"{_MOST_DELTA} or less, so nothing ends what a hospital spends; `fedsvp "

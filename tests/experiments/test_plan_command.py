@@ -396,7 +396,7 @@ def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
     for epsilon in (1.0, 3.0):
         (point,) = plan._swept(data, "secure_aggregation", epsilon, 4)["points"]
         terms = {"total_epsilon": epsilon, "target_delta": 1e-5, "adversary": "A"}
-        terms |= {"total_accounting": "rdp", "release_epsilon": 0.0, "relation": "R"}
+        terms |= {"total_accounting": "pld", "release_epsilon": 0.0, "relation": "R"}
         (of_site,) = guarantees.strongest([guarantees.promised(terms, "proved")])
         right = {row["adversary"]: row["right"] for row in point["guarantees"]}
         assert right[point["adversary"]] == of_site["right"]
@@ -454,6 +454,7 @@ def test_a_site_promises_the_simulators_epsilon_of_a_broken_sum() -> None:
             num_hbc_clients=1,
             solve="noise",
             total_epsilon=3.0,
+            total_accounting="pld",
             target_delta=1e-5,
         ),
         min_num_examples=1,

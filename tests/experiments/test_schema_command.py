@@ -108,7 +108,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     ranked = 100 * kept["alone"]["auc"][1]
     assert f"it ranks {ranked:.1f} % right" in printed.split("Each client's")[1]
     assert "Sites that keep their rows run the same route" in printed
-    assert noise_of(tmp_path / "run") == ("discrete", "rdp", 2)
+    assert noise_of(tmp_path / "run") == ("discrete", "pld", 2)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     # The noise of 60 rounds would have asked for half of this rate.
     assert config["num_rounds"] == 4 and config["learning_rate"] >= 0.2

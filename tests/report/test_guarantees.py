@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from dp_accounting.gaussian_mechanism import get_sigma_gaussian
 from page_parts import guarantee_table
+from scipy.stats import norm
 from small_folders import change
 
 from fedsvp_jax import report
@@ -107,3 +109,24 @@ def test_equal_rows_of_the_epsilon_page_are_one(sweep_dir: Path) -> None:
     text = (sweep_dir / "epsilon.html").read_text()
     rows = re.findall(r"<tr>\n?<td.*?</tr>", text)
     assert rows and len(rows) == len({*rows})
+
+
+def test_promises_of_several_accountings_are_one_of_the_weakest() -> None:
+    """A log from before noise in whole numbers was counted by PLD is zCDP alone."""
+    terms = {"total_epsilon": 3.0, "target_delta": 1e-5, "adversary": "A"}
+    terms |= {"release_epsilon": 0.0, "relation": "R", "server_epsilon": None}
+    exact, loose = (terms | {"total_accounting": name} for name in ("pld", "rdp"))
+
+    def right(*budgets: dict[str, object]) -> float:
+        risk = guarantees.promised(budgets[0], "proved", budgets)["risk"]["A"]
+        assert risk["exact"] == (loose not in budgets)
+        return float(risk["right_of_100"])
+
+    of_one = 100 * norm.cdf(1 / get_sigma_gaussian(3.0, 1e-5) / 2)
+    assert right(exact) == pytest.approx(of_one)
+    of_two = 100 * norm.cdf(2**0.5 / get_sigma_gaussian(3.0, 1e-5) / 2)
+    assert right(exact, exact) == pytest.approx(of_two)
+    assert right(exact) < right(loose) < right(exact, loose) < 85
+    assert right(exact, loose) == right(loose, exact) > right(exact, exact)
+    released = exact | {"release_epsilon": 0.5}
+    assert not guarantees.promised(exact, "proved", [exact, released])["risk"]

@@ -1,12 +1,14 @@
 """The auditor's view of a site's log: what is verified, added up, and named."""
 
 import json
+import math
 import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
 from deployed import ROWS, SUMS, UPDATE_CLIP, entries_of, model, policy, sent, trained
+from scipy import stats
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import (
@@ -66,6 +68,27 @@ def test_another_accountant_adds_up_what_the_site_has_spent(
     assert found.spent == pytest.approx(own, rel=1e-5)
     for row in found.rows[:3]:
         assert row.recorded == pytest.approx(row.epsilon, rel=1e-5)
+
+
+@pytest.mark.parametrize("changes", [UPDATE_CLIP, SUMS], ids=["alone", "sum"])
+def test_the_auditor_adds_up_a_promise_by_pld_as_one_gaussian(
+    changes: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """Of four uploads; by RDP they spend more, and the log would break its promise."""
+    promise = {"total_epsilon": 4.0, "total_accounting": "pld"}
+    promise |= {"solve": "noise", "num_rounds": 4}
+    site = answered(tmp_path, **changes | promise)
+    found = ledger.audit(site.path, witness_of(site))
+    assert not found.problems and len(found.rows) == 4
+    mu = sum(row.noise_multiplier**-2 for row in found.rows) ** 0.5
+    far = math.exp(found.spent) * stats.norm.cdf(-mu / 2 - found.spent / mu)
+    delta = stats.norm.cdf(mu / 2 - found.spent / mu) - far
+    assert delta == pytest.approx(1e-5, rel=1e-4)
+    assert found.spent == pytest.approx(4.0, rel=1e-5)
+    assert site.read().account(site.policy).epsilon_spent("rdp") > 4.2
+    uploads = [entry.body for entry in entries_of(site) if entry.kind == "upload"]
+    assert {"pld", "rdp"} < {*uploads[-1]["epsilon_spent"]}
+    assert uploads[-1]["status"]["pld"] == "proved"
 
 
 @pytest.mark.hole
