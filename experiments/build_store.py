@@ -35,7 +35,6 @@ _SETTINGS = {
     "num_clients",
     "class_share",
     "dirichlet_alpha",
-    "shards_per_client",
     "seed",
     *(field.name for field in dataclasses.fields(TableSettings)),
 }

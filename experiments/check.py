@@ -8,8 +8,8 @@ lists. Every noise is printed with its claims, against whom, for which neighbour
 proved or nominal, and what they rest on. Where an ε is stated and does not follow, the
 least change that makes it true is named.
 
-Flower, Opacus and pfl have no such file. In your program, which has their
-objects, three lines ask these (docs/check.md names the arguments of each):
+Flower and Opacus have no such file. In your program, which has their objects,
+three lines ask these (docs/check.md names the arguments of each):
 
   from fedsvp_jax import check
   (noise,) = check.opacus.live(optimizer, loader, accountant=engine.accountant)

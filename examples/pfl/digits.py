@@ -182,7 +182,7 @@ def main() -> None:
     told = parser.parse_args()
     arrays, clients = run(told.method, told.state, new_state=told.new_state)
     model = clients["0"].trained_model(arrays, ROUNDS)
-    model.save(told.state / "model.msgpack")
+    model.save(told.state / "model.safetensors")
     data = load_data(settings(told.method))
     right = model.predict(data.test_inputs) == data.test_labels
     print(f"test accuracy: {right.mean():.1%}")

@@ -22,7 +22,7 @@ average training image, a guess that needs no upload.
   fedsvp attack --attack=gradient_inversion --dataset=digits \\
       --output_dir=runs/inversion
 
-A piece of the work is a defence. The picture is inversion.png.
+A piece of the work is a defence. The images are in inversion.html.
 """
 
 import dataclasses
@@ -60,11 +60,11 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import analytic_multiplier, noise
+from fedsvp_jax.report import page
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from .. import printed
-from .picture_table import picture_table
 from .work import Work
 
 _CLIPPINGS = ("paper", "update_clip", "per_example")
@@ -281,11 +281,11 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         guess = data.train_inputs.mean(axis=0) / 255
         images = truth(victim)
         mean_image = np.mean([inversion.psnr(guess, image) for image in images])
-        pictures = {"the clients' images": images}
+        pictures = {"the clients' images": victim.examples.inputs.tolist()}
         for row in rows:
             name = f"{row['defence']} {row['match']}".replace("_", " ")
-            pictures[name] = np.divide(row["images"], 255)
-        picture_table(folder / "inversion.png", pictures)
+            pictures[name] = row["images"]
+        page.write(folder / "inversion.html", "pictures.html", pictures=pictures)
         printed.print_rows(
             "attack_gradient_inversion.txt",
             [*rows, {"guess": mean_image}],

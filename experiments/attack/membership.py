@@ -21,7 +21,7 @@ federations together. Both have a 95 % interval by a jackknife over the federati
   fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
 
-A piece of the work is the sweep of a mechanism. The curves are in roc.html.
+A piece of the work is the sweep of a mechanism. The ROC curves are in results.json.
 
 With --run=FOLDER nothing is trained: the loss threshold is tried on the model of a run.
 LiRA needs models with and without each example, which --config=FOLDER/config.json in
@@ -63,8 +63,7 @@ from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.models.evaluation import outputs_for
-from fedsvp_jax.report import guarantees, labels, page, quality, style
-from fedsvp_jax.report.plots import Plot, Series
+from fedsvp_jax.report import guarantees
 from fedsvp_jax.report.read import read_run
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
@@ -219,30 +218,6 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
     return [{"mechanism": config.mechanism, **claim, **scores}]
 
 
-def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
-    """ROC curves, both axes logarithmic, one plot per attack."""
-    places, by_attack = ROC_POINTS[1:].tolist(), dict[str, list[Series]]()
-    guess = Series("guess", places, places, look=quality.DIAGONAL)
-    for number, row in enumerate(rows):
-        name = f"{row['mechanism']}, ε = {labels.significant(row['epsilon'])}"
-        series = by_attack.setdefault(row["attack"], [guess])
-        look = style.numbered(number)._replace(marker="")
-        series.append(Series(name, places, row["tpr_at"][1:], look=look))
-    plots = [
-        Plot(
-            attack,
-            f"ROC curve: {attack}",
-            "On the dotted line the attacker guesses.",
-            "true positive rate",
-            series,
-            "false positive rate",
-            "xy",
-        )
-        for attack, series in by_attack.items()
-    ]
-    page.write(path, "roc.html", plots=plots)
-
-
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """The federations without noise, then those of the mechanisms; or a run's model."""
     data = loading.load_dataset(config)
@@ -262,7 +237,6 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     def finish(rows_by_piece: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in rows_by_piece.values() for row in rows]
-        draw(folder / "roc.html", rows)
         printed.print_rows("attack_membership.txt", rows, folder, run=values.run)
         return {"false_positive_rates": ROC_POINTS, "rows": rows}
 

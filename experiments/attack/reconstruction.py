@@ -15,8 +15,8 @@ features of --num_images reconstructions and as many images of the victims:
   increase           of that distance over FedAvg's (mechanism none), in percent
   nearest            RMS pixel distance to the nearest of the victims' images
 
-A piece of the work is a mechanism. The picture is reconstructed.png: images of the
-private class, real and under each mechanism.
+A piece of the work is a mechanism. In reconstructed.html are images of the private
+class, real and under each mechanism.
 """
 
 import dataclasses
@@ -43,13 +43,13 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build, federated_data, loading, plan
+from fedsvp_jax.report import page
 from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
-from .picture_table import picture_table
 from .work import Work
 
-_IN_A_ROW = 8  # images in a row of the picture
+_IN_A_ROW = 8  # images in a row of the page
 
 
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
@@ -97,10 +97,11 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     def finish(rows: Record, folder: pathlib.Path) -> Record:
         pictures = {"real": real[:_IN_A_ROW]}
         pictures |= {name: row.pop("pictures") for name, row in rows.items()}
-        picture_table(
-            folder / "reconstructed.png",
-            {name: (np.asarray(images) + 1) / 2 for name, images in pictures.items()},
-        )
+        pixels = {
+            name: np.rint(127.5 * np.add(images, 1)).astype(int).tolist()
+            for name, images in pictures.items()
+        }
+        page.write(folder / "reconstructed.html", "pictures.html", pictures=pixels)
         test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
         held_out = dataset.test_labels == private
         references = {

@@ -1,7 +1,7 @@
 """Checks of other programs' privacy settings: `fedsvp check`.
 
 Noise, claims, table, verdict           noise.py   one calculation for all
-flower.live, flare.live, opacus.live    of objects in the user's own program
+flower.live, opacus.live                of objects in the user's own program
 flare.read, settings_file.read          of files
 """
 

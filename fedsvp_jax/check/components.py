@@ -2,7 +2,7 @@
 
 import inspect
 import numbers
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.settings import LIMITS
@@ -82,17 +82,6 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
     )
     name = kind.__qualname__ if path in classes and not replaced else ""
     return Component(path, {key.lstrip("_"): values[key] for key in values}, name)
-
-
-def ask_all(things: Sequence[Any], classes: Collection[str]) -> list[Component]:
-    """`ask` of each.
-
-    Raises:
-      TypeError: `things` is no list.
-    """
-    if not isinstance(things, Sequence):
-        raise TypeError(f"mods and filters of a task are lists, got {things!r}")
-    return [ask(thing, classes) for thing in things]
 
 
 def unknown(things: Iterable[Component]) -> tuple[str, ...]:

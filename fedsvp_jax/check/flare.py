@@ -1,4 +1,4 @@
-"""NVIDIA FLARE: the filters of a client's results, live or in config_fed_client.json.
+"""NVIDIA FLARE: the filters of a client's results, in config_fed_client.json.
 
 Source: nvflare 2.9, `app_common/filters/svt_privacy.py` and `percentile_privacy.py`;
 FLIP, `flip/nvflare/components/local_dp.py`.
@@ -7,38 +7,22 @@ FLIP, `flip/nvflare/components/local_dp.py`.
 import json
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fedsvp_jax.core.files import toml_beside
 
-from .components import Component, ask_all, unknown
+from .components import Component
 from .flower import classical_noise
 from .noise import Noise, Stated, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["flare"]
 
 
-def live(
-    filters: Mapping[str, Sequence[Any]], *, parameters: int | None = None
-) -> list[Noise]:
-    """The noises of filters of results.
-
-    Args:
-      filters: by every task whose result may hold a model.
-      parameters: of the model.
-    """
-    chains = []
-    for task, chain in filters.items():
-        components = ask_all(chain, _KNOWN["classes"])
-        if lines := unknown(components):
-            raise ValueError("; ".join(lines))
-        chains += [({task}, item.source, item.values) for item in components]
-    return _noises(chains, {*filters}, "a job", parameters)
-
-
 def read(path: pathlib.Path, parameters: int | None = None) -> list[Noise]:
     """The noise of every filter of results, in a model of so many parameters.
+
+    There is none where a task's result leaves without the filter.
 
     Raises:
       ValueError: the file is unreadable, or has a filter that is not known.
@@ -62,21 +46,11 @@ def read(path: pathlib.Path, parameters: int | None = None) -> list[Noise]:
             f"{path} is no config_fed_client.json, whose task_result_filters have "
             "tasks and filters"
         ) from error
-    return _noises(chains, executed, path.name, parameters)
-
-
-def _noises(
-    chains: Sequence[tuple[set[str], str, Mapping[str, Any]]],
-    executed: set[str],
-    file: str,
-    parameters: int | None,
-) -> list[Noise]:
-    """The noise of every filter; none where a task's result leaves without it."""
     noises = []
     executed = executed - {"validate"}  # which answers with metrics
     only = f"no task but {', '.join(sorted(executed))} sends a model"
     for tasks, name, args in chains:
-        noise = _filter(name, args, file, parameters)
+        noise = _filter(name, args, path.name, parameters)
         if bare := executed - (tasks - {"*"}):  # FLARE asks "*" of no task
             text = f"the task {min(bare)} sends its result without this filter"
             noise = nothing(noise.source, text)._replace(stated=noise.stated)

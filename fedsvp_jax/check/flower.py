@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsvp_jax.core.files import toml_beside
 
-from .components import Component, ask, ask_all, unknown
+from .components import Component, ask, unknown
 from .noise import Noise, Setting, Stated, nothing
 
 _KNOWN = toml_beside(__file__, "engines.toml")["flower"]
@@ -32,7 +32,9 @@ def live(
       largest_weight: of a client in the average, in (0, 1]. It counts as 1 where it is
         None, or the average may be of fewer clients than the noise is made for.
     """
-    clients = ask_all(mods, _KNOWN["mods"])
+    if not isinstance(mods, Sequence):
+        raise TypeError(f"mods are a list, got {mods!r}")
+    clients = [ask(mod, _KNOWN["mods"]) for mod in mods]
     names = [mod.name for mod in clients]
     lines = (_NORM_BIT,) * ("adaptiveclipping_mod" in names)
     averages = _KNOWN["averages"]

@@ -32,10 +32,10 @@ class PartitionSettings(Settings):
     partition: str | None = setting(
         None,
         "How examples are divided among clients: iid (random equal parts), paper "
-        "(every client draws --class_share of each class, so clients overlap), shards "
-        "(sorted by label, --shards_per_client pieces per client), dirichlet (label "
-        "skew), by_writer (one client per writer). Default: paper for image data sets.",
-        choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
+        "(every client draws --class_share of each class, so clients overlap), "
+        "dirichlet (label skew), by_writer (one client per writer). Default: paper for "
+        "image data sets.",
+        choices=("iid", "paper", "dirichlet", "by_writer"),
     )
     class_share: float | None = setting(
         None,
@@ -50,9 +50,6 @@ class PartitionSettings(Settings):
         "Label skew of partition=dirichlet: a smaller value is more skewed.",
         above=0,
         needs="partition=dirichlet",
-    )
-    shards_per_client: int = setting(
-        2, "Shards per client (partition=shards).", at_least=1, needs="partition=shards"
     )
     train_fraction: float = setting(
         0.8,
@@ -109,26 +106,6 @@ def paper(
         ]
         parts.append(np.concatenate(choices))
     return parts
-
-
-def shards(
-    labels: np.ndarray, num_clients: int, *, shards_per_client: int = 2, seed: int
-) -> Parts:
-    """Cuts the examples, sorted by label, into M·s shards and deals s to each client.
-
-    Every example goes to one client; shard sizes differ by at most one (FedAvg,
-    arXiv 1602.05629, sec. 3, with s = 2).
-
-    Raises:
-      ValueError: more shards than examples.
-    """
-    _check_clients(num_clients, len(labels) // shards_per_client, "full sets of shards")
-    rng = generator(seed, Draw.ASSIGN)
-    shuffled = rng.permutation(len(labels))
-    by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    shards = np.array_split(by_label, num_clients * shards_per_client)
-    deal = rng.permutation(len(shards)).reshape(num_clients, shards_per_client)
-    return [np.concatenate([shards[i] for i in hand]) for hand in deal]
 
 
 def dirichlet(

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedsvp_jax.core.files import Record, WriteError, make_folder, sync
+from fedsvp_jax.core.files import WriteError, make_folder, sync
 from fedsvp_jax.run import plugin
 
 from .chain import BEFORE, Entry, Key, new_entry, read_ends, read_entries
@@ -347,7 +347,7 @@ class Site:
                 "put the newest copies back"
             )
         if "policy" in self.__dict__:
-            _check_settings(_renamed(first["settings"]), self.policy.settings())
+            _check_settings(first["settings"], self.policy.settings())
         return ends, seen
 
     def _read(self, descriptor: int, seen: Seen | None) -> tuple[Entry, Entry, int]:
@@ -464,21 +464,13 @@ def policy_of(text: str) -> Policy:
     """
     arguments = json.loads(text)
     try:
-        config = plugin.config_class()(**_renamed(arguments.pop("config")))
+        config = plugin.config_class()(**arguments.pop("config"))
     except TypeError as error:  # which names the setting
         raise Refused(
             f"the log was begun with a setting that this version of fedsvp_jax lacks "
             f"({error}): go on with the version that began it"
         ) from None
     return make_policy(config, **arguments)
-
-
-def _renamed(settings: Mapping[str, Any]) -> Record:
-    """The settings of a log by today's names: up to 0.3.0 `clipping` had another."""
-    return {
-        "clipping" if name == "sensitivity" else name: value
-        for name, value in settings.items()
-    }
 
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -255,7 +255,7 @@ def neighbour_assumptions(config: ResolvedConfig, bought: int = 0) -> str:
     were not declared.
     """
     assignment = "which client holds which record is given"
-    if config.partition in ("paper", "shards", "dirichlet"):
+    if config.partition in ("paper", "dirichlet"):
         assignment += f", although partition={config.partition} looks at the labels"
     sentences = [assignment, "the server's examples, for the test too, do not change"]
     if config.schema or config.classes:
@@ -297,9 +297,6 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
             parts = partition.iid(len(labels), number, seed=seed)
         case "paper":
             parts = partition.paper(labels, number, share=config.class_share, seed=seed)
-        case "shards":
-            each = config.shards_per_client
-            parts = partition.shards(labels, number, shards_per_client=each, seed=seed)
         case "dirichlet":
             parts = partition.dirichlet(
                 labels,

@@ -89,7 +89,7 @@ def choose_parallelism(
         weights=tree.num_bytes(params),
         activations=activations,
         alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
-        and config.partition in ("iid", "paper", "shards"),
+        and config.partition in ("iid", "paper"),
     )
     return parallelism._replace(
         clients=min(

@@ -9,8 +9,8 @@ from fedsvp_jax.core.files import Record
 from . import read, style, tables
 from .plots import Plot, Series
 
-DIAGONAL = style.Look(style.GREY, "circle", style.SECOND)  # of a model that guesses
-_GUESS = Series("diagonal", [0.0, 1.0], [0.0, 1.0], look=DIAGONAL)
+_DIAGONAL = style.Look(style.GREY, "circle", style.SECOND)  # of a model that guesses
+_GUESS = Series("diagonal", [0.0, 1.0], [0.0, 1.0], look=_DIAGONAL)
 
 
 def plots(run: read.RunFiles) -> list[Plot]:

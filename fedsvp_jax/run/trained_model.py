@@ -23,7 +23,6 @@ from fedsvp_jax.models import batches, evaluation, kept_features
 from .checkpoint import Checkpointer
 from .folder import identity
 
-FORMATS = (".safetensors", ".msgpack")
 SCHEMA, MODEL = "schema.toml", "model.safetensors"  # of a run on a table
 _METADATA = "fedsvp_jax"  # the key of what a model file says of itself
 # Of a run's settings, those that a model file needs to predict, and to say what it is.
@@ -112,41 +111,35 @@ class TrainedModel:
         return self.probabilities(inputs).argmax(-1).astype(np.int32)
 
     def save(self, path: AnyPath) -> None:
-        """Writes params and stats, by the path's ending.
+        """Writes params and stats to a file that ends in .safetensors.
 
-        `.safetensors`: one tensor for each leaf, named by its path with "/" between
+        One tensor for each leaf, named by its path with "/" between
         (`params/Dense_0/kernel`); read by safetensors of any framework. Its metadata
         say the model's name, classes, schema, claims and versions, so that `load_model`
-        reads it anywhere. `.msgpack`: `{"params": ..., "stats": ...}` by
-        `flax.serialization.to_bytes`.
+        reads it anywhere.
 
         Raises:
           ValueError: another ending.
           OSError: the file cannot be written; what was there is as it was.
         """
         file = pathlib.Path(path)
-        if file.suffix not in FORMATS:
-            raise ValueError(
-                f"a model is saved as {' or '.join(FORMATS)}, got {os.fspath(file)}"
-            )
+        if file.suffix != ".safetensors":
+            raise ValueError(f"a model is saved as .safetensors, got {os.fspath(file)}")
         tree = jax.device_get({"params": self.params, "stats": self.stats})
-        content = serialization.to_bytes(tree)
-        if file.suffix == ".safetensors":
-            nested = serialization.to_state_dict(tree)
-            settings = self.settings
-            description = {
-                "settings": {k: settings[k] for k in _SETTINGS if k in settings},
-                "rounds": self.rounds,
-                "schema": self.schema and schemas.to_toml(self.schema),
-                "claims": self.claims,
-            }
-            from safetensors.numpy import save
+        tensors = traverse_util.flatten_dict(serialization.to_state_dict(tree), sep="/")
+        settings = self.settings
+        description = {
+            "settings": {k: settings[k] for k in _SETTINGS if k in settings},
+            "rounds": self.rounds,
+            "schema": self.schema and schemas.to_toml(self.schema),
+            "claims": self.claims,
+        }
+        from safetensors.numpy import save
 
-            tensors = traverse_util.flatten_dict(nested, sep="/")
-            content = save(  # which takes an array's memory as it lies
-                {name: np.asarray(leaf, order="C") for name, leaf in tensors.items()},
-                {_METADATA: json.dumps(description)},
-            )
+        content = save(  # which takes an array's memory as it lies
+            {name: np.asarray(leaf, order="C") for name, leaf in tensors.items()},
+            {_METADATA: json.dumps(description)},
+        )
         replace_file(file, content)
 
     def _prepared(self, inputs: np.ndarray) -> np.ndarray:

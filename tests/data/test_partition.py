@@ -18,7 +18,7 @@ LABELS = np.random.default_rng(0).permutation(
 WRITERS = np.random.default_rng(1).integers(0, 30, 1000).astype(np.int32)
 PIXELS = np.zeros((1000, 1), np.uint8)
 ROWS = Dataset("rows", PIXELS, LABELS, PIXELS, LABELS, 10, train_writers=WRITERS)
-NAMES = ("iid", "paper", "shards", "dirichlet", "by_writer")
+NAMES = ("iid", "paper", "dirichlet", "by_writer")
 
 
 def dealt(name: str, clients: int, seed: int, **changes: Any) -> list[np.ndarray]:
@@ -73,13 +73,6 @@ def test_paper_clients_overlap_as_independent_draws_do() -> None:
     shared = (drawn @ drawn.T)[np.triu_indices(200, 1)]
     # A class of 100, 10 drawn twice: mean 1, variance 9 · .9 · 10 / 99 = .818.
     assert abs(shared.mean() - 10) < 5 * np.sqrt(10 * 0.818 / len(shared))
-
-
-def test_shards_hold_few_classes() -> None:
-    for each in (1, 4):
-        parts = dealt("shards", 50, 0, shards_per_client=each)
-        assert {len(part) for part in parts} == {20}
-        assert max(len(np.unique(LABELS[part])) for part in parts) == each
 
 
 def test_dirichlet_shares_have_the_law_s_mean_and_variance() -> None:

@@ -19,7 +19,6 @@ from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.deploy import (
     SECRET,
-    Policy,
     Refused,
     Seeded,
     Site,
@@ -363,25 +362,6 @@ def test_a_log_of_another_version_goes_on_where_no_setting_in_use_is_gone() -> N
     log = json.dumps({"config": {"clip_weights": True}})
     with pytest.raises(Refused, match=r"this version .*'clip_weights'"):
         policy_of(log)
-
-
-def test_a_log_of_0_3_0_goes_on_although_a_setting_has_another_name(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def old(values: dict[str, Any]) -> dict[str, Any]:
-        names = {"clipping": "sensitivity"}
-        return {names.get(name, name): value for name, value in values.items()}
-
-    agreed = policy(**UPDATE_CLIP)
-    settings = old(agreed.settings())
-    asked = agreed.asked | {"config": old(agreed.asked["config"])}
-    assert settings["sensitivity"] == asked["config"]["sensitivity"] == "update_clip"
-    with monkeypatch.context() as patch:
-        patch.setattr(Policy, "settings", lambda _: settings)
-        Site(tmp_path / "log", dataclasses.replace(agreed, asked=asked)).begin(30)
-    sent(Site(tmp_path / "log", agreed), 1)
-    sent(Site(tmp_path / "log"), 2)  # with the policy of the log
-    assert not ledger.audit(tmp_path / "log").problems
 
 
 @pytest.mark.hole

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from commands import command
 from deployed import example, opened, simulated, simulated_share
-from flax import serialization
 from superlink import ROOT, Federation
 
+from fedsvp_jax import run
 from fedsvp_jax.accounting import SpendingPlan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded, tables
@@ -34,8 +34,7 @@ def flower(tmp_path: pathlib.Path) -> Iterator[Federation]:
 
 
 def model_of(file: pathlib.Path) -> list[np.ndarray]:
-    saved = serialization.msgpack_restore(file.read_bytes())
-    return jax.tree.leaves(saved["params"])
+    return jax.tree.leaves(run.load_model(file).params)
 
 
 @pytest.mark.parametrize("method", ["fedsva", "attribute"])
@@ -50,7 +49,7 @@ def test_three_supernodes_end_with_the_simulators_model(
 
     flower.begin("digits.begin", f"--state={flower.state}", f"--method={method}")
     flower.start()
-    file = tmp_path / "model.msgpack"
+    file = tmp_path / "model.safetensors"
     told = flower.run(f'method="{method}" output="{file}"', file)
     arrays = model_of(file)
     assert told.count("Received 3 results and 0 failures") == 5, told
@@ -65,7 +64,7 @@ def test_a_client_that_refuses_is_left_out_and_the_run_goes_on(
     flower.begin("digits.begin", f"--state={flower.state}")
     (flower.state / "client-2.json").write_text("damaged")
     flower.start()
-    file = tmp_path / "model.msgpack"
+    file = tmp_path / "model.safetensors"
     told = flower.run(f'method="fedsva" num-server-rounds=2 output="{file}"', file)
     arrays = model_of(file)
     assert told.count("Received 2 results and 1 failures") == 2, told

@@ -37,7 +37,7 @@ def test_a_run_predicts_examples_and_exports_its_model(
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     right = np.mean(predicted == digits().test_labels)
     assert right == pytest.approx(last["test_accuracy"], abs=1e-6)
-    model = tmp_path / "model.msgpack"
+    model = tmp_path / "model.safetensors"
     done = succeeds("experiments.predict", str(folder), f"--export={model}")
     assert str(model) in done.stdout and model.stat().st_size > 1000
 
@@ -249,6 +249,6 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
             "a.csv",
             "--to=b.xlsx",
         ): "a .csv file (predictions are CSV), got b.x",
-        (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
+        (str(whole_run), f"--export={tmp_path}/model.pt"): "saved as .safetensors, got",
     }.items():
         assert_sentence(command("experiments.predict", *line), message)

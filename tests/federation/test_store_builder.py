@@ -103,9 +103,10 @@ def test_tfds_examples_are_divided(tmp_path: Path) -> None:
 def test_data_without_writers_are_divided_by_the_named_partition(
     tmp_path: Path,
 ) -> None:
-    store = build(tmp_path, None, "digits", partition="shards", num_clients=12, seed=2)
+    changes = {"partition": "paper", "class_share": 0.01, "num_clients": 12}
+    store = build(tmp_path, None, "digits", **changes, seed=2)
     kinds = [len(set(store.train_labels[store.rows(c)].tolist())) for c in range(12)]
-    assert len(store.clients) == 12 and max(kinds) <= 4
+    assert len(store.clients) == 12 and min(kinds) == 10  # a row or two of each
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ _USED = (
     "dp_accounting.pld.privacy_loss_distribution",
     "dp_accounting.rdp.rdp_privacy_accountant",
     "experiments.messages",
-    "matplotlib.figure",
     "plotly.offline",
     "scipy.stats",
     "sklearn.metrics",

@@ -19,6 +19,7 @@ from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.report import epsilon_page, read
+from fedsvp_jax.report import page as pages
 
 pytestmark = needs_browser
 
@@ -434,3 +435,17 @@ def test_a_flag_is_not_broken_after_its_hyphens(run_dir: Path, tmp_path: Path) -
       return flags.map((one) => [one.textContent, one.getClientRects().length]);"""
     flags = play(page_of(run_dir), script, tmp_path)
     assert ["--output_dir", 1] in flags and {lines for _, lines in flags} == {1}
+
+
+def test_pictures_have_the_pixels_of_their_images(tmp_path: Path) -> None:
+    grey, colour = [[[7], [200]]], [[[255, 0, 9]], [[1, 2, 3]]]
+    pictures = {'<b>"&': [grey], "colour": [colour]}
+    path = pages.write(tmp_path / "p.html", "pictures.html", pictures=pictures)
+    script = """
+      return [...document.querySelectorAll("canvas")].map((canvas) => [
+        canvas.width, canvas.height, ...canvas.getContext("2d").getImageData(
+          0, 0, canvas.width, canvas.height).data]);"""
+    assert play(path, script, tmp_path) == [
+        [2, 1, 7, 7, 7, 255, 200, 200, 200, 255],
+        [1, 2, 255, 0, 9, 255, 1, 2, 3, 255],
+    ]

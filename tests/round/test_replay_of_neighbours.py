@@ -458,7 +458,7 @@ def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may(
     assert broken(replay) <= {"records"}  # a softmax couples the rows
 
 
-@pytest.mark.parametrize("how", ["by_writer", "iid", "paper", "shards"])
+@pytest.mark.parametrize("how", ["by_writer", "iid", "paper"])
 def test_dealing_ignores_what_a_record_holds(how: str) -> None:
     """Labels too, where nothing that is stratified or dealt by class reads them."""
     given = dataset()
