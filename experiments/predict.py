@@ -15,7 +15,7 @@ table has it. Where that holds the class, AUC and accuracy of the rows that name
 printed. Classes have their names where a schema has them. The model of a table carries
 its schema, which encodes the rows of another CSV file; a category that the training did
 not have is `*` where the schema has it, and numbers beyond its bounds are clamped, and
-counted. A row that lacks a value which the schema does not fill has a blank prediction,
+counted; many of one column, as in another unit, are refused (--accept_units). A row that lacks a value which the schema does not fill has a blank prediction,
 and is counted. The table of the training is not needed. A model that was not shown to
 be useful on its run's test rows is predicted with, and a warning says so.
 
@@ -97,6 +97,7 @@ def main(arguments: Sequence[str]) -> None:
     if schema is not None and source.suffix != ".npy":
         encoded, carried = table.load_rows(source, schema)
         inputs = encoded.inputs
+        messages.check_units("predict", encoded, schema, values)
         print(messages.filled("predict.txt", schema=schema, encoded=encoded), end="")
     else:
         inputs = _examples(source)

@@ -155,9 +155,7 @@ def _begin(folder: list[str], values: Any) -> None:
     if folder:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
         rows = tables.table_rows(policy, warns_of_order=True)
-        misfits = messages.filled("misfits.txt", rows=rows)
-        if misfits and not values.accept_units:
-            raise ValueError(misfits)
+        messages.check_units("join", rows, rows.schema, values)
         client = tables.table_client(
             values.log, policy, witness=values.witness, rows=rows
         )
