@@ -1,6 +1,6 @@
 """Lines about the choices that a command made for a user's own data."""
 
-from collections.abc import Collection
+from typing import Any
 
 from fedsvp_jax.config import OWN_DATA, SIZED, ResolvedConfig
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -9,16 +9,22 @@ from fedsvp_jax.federation import loading
 from . import messages
 
 
-def text(
-    config: ResolvedConfig, untyped: Collection[str], dataset: Dataset | ClientStore
-) -> str:
-    """Lines for the defaults from the data, the private attribute, and omissions."""
+def text(config: ResolvedConfig, values: Any, dataset: Dataset | ClientStore) -> str:
+    """Lines for the defaults from the data, the private attribute, and omissions.
+
+    Args:
+      values: the flags, of which a typed one is nobody's default.
+    """
+
+    def is_default(name: str) -> bool:
+        return name not in values or values[name].using_default_value
+
     is_own = config.dataset in OWN_DATA
-    names = [name for name in (*SIZED, "l2_norm_clip", "delta") if name in untyped]
+    names = [*filter(is_default, (*SIZED, "l2_norm_clip", "delta"))]
     attributes = None
     if isinstance(dataset, Dataset) and (is_own or config.dataset == "adult"):
-        numbered = {"private_attribute", "private_category"} <= set(untyped)
-        if numbered and config.num_attributes > 1:
+        numbered = map(is_default, ("private_attribute", "private_category"))
+        if all(numbered) and config.num_attributes > 1:
             attributes = loading.attributes_of(
                 config, dataset, dataset.train_labels, dataset.columns
             )

@@ -265,15 +265,3 @@ def _explain(error: Exception) -> NoReturn:
     if sentence is None or logging.level_debug() or "--verbosity=1" in sys.argv:
         raise error
     _fail(sentence)
-
-
-def print_chosen(values: flags.FlagValues, config: ResolvedConfig, data: Any) -> None:
-    """Prints what was chosen for data of one's own, once."""
-    from . import chosen
-
-    untyped = {
-        field.name
-        for field in dataclasses.fields(config)
-        if field.name not in values or values[field.name].using_default_value
-    }
-    print(chosen.text(config, untyped, data), end="")

@@ -98,6 +98,22 @@ def filled(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(values)
 
 
+def check_units(verb: str, rows: Any, schema: Any, values: Any) -> None:
+    """Refuses rows of other units or codes than the schema's without --accept_units.
+
+    Args:
+      verb: what they are for.
+      rows: a `Dataset`, or `Encoded`.
+      values: the flags.
+
+    Raises:
+      ValueError: columns with their numbers and bounds, and the flag.
+    """
+    text = filled("misfits.txt", verb=verb, rows=rows, schema=schema)
+    if text and not values.accept_units:
+        raise ValueError(text)
+
+
 class Lines(std_logging.Formatter):
     """Formats a warning as errors are: `warning: …`, one line."""
 

@@ -15,9 +15,11 @@ table has it. Where that holds the class, AUC and accuracy of the rows that name
 printed. Classes have their names where a schema has them. The model of a table carries
 its schema, which encodes the rows of another CSV file; a category that the training did
 not have is `*` where the schema has it, and numbers beyond its bounds are clamped, and
-counted. A row that lacks a value which the schema does not fill has a blank prediction,
-and is counted. The table of the training is not needed. A model that was not shown to
-be useful on its run's test rows is predicted with, and a warning says so.
+counted. A table is refused where over a tenth of a column lies beyond, as in another
+unit, until --accept_units. A row that lacks a value which the schema does not fill has
+a blank prediction, and is counted. The table of the training is not needed. A model
+that was not shown to be useful on its run's test rows is predicted with, and a warning
+says so.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -59,14 +61,6 @@ def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
     print(messages.filled("scored.txt", schema=schema, scored=scored, quality=quality))
 
 
-def _examples(path: Path) -> np.ndarray:
-    """The array of an .npy file."""
-    from fedsvp_jax.data.tables import files
-
-    with files.readable(path, "; it is not an .npy file of numbers"):
-        return np.load(path, allow_pickle=False)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
     values = flags.FLAGS
@@ -77,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
             f"to must name a .csv file (predictions are CSV), got {values.to}"
         )
     from fedsvp_jax import run
-    from fedsvp_jax.data.tables import scores, table
+    from fedsvp_jax.data.tables import files, scores, table
     from fedsvp_jax.report import headline
 
     place = Path(arguments[1])
@@ -97,9 +91,11 @@ def main(arguments: Sequence[str]) -> None:
     if schema is not None and source.suffix != ".npy":
         encoded, carried = table.load_rows(source, schema)
         inputs = encoded.inputs
+        messages.check_units("predict", encoded, schema, values)
         print(messages.filled("predict.txt", schema=schema, encoded=encoded), end="")
     else:
-        inputs = _examples(source)
+        with files.readable(source, "; it is not an .npy file of numbers"):
+            inputs = np.load(source, allow_pickle=False)
     if trained.scores is not None and trained.scores.get("verdict") != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)

@@ -81,7 +81,6 @@ def _test(words: list[str], values: Any) -> None:
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
     from fedsvp_jax.deploy import tables
-    from fedsvp_jax.report import headline
 
     client = _client(values)
     client.site.read()
@@ -93,11 +92,12 @@ def _test(words: list[str], values: Any) -> None:
             "its schema or its version of fedsvp_jax are others"
         )
     rows = tables.table_rows(client.policy)
-    of_rows = scores.of_table(
-        trained.probabilities(rows.test_inputs), rows.test_labels, rows.class_names
-    )
-    print(headline.filled("quality", {"test_scores": of_rows}))
-    print("These rows stay with you, and so do these scores: no ε covers them.")
+    parts = (rows.test_inputs, rows.test_labels), (rows.train_inputs, rows.train_labels)
+    of_parts = [
+        scores.of_table(trained.probabilities(inputs), labels, rows.class_names)
+        for inputs, labels in parts
+    ]
+    print(messages.filled("tested.txt", of_parts=of_parts), end="")
 
 
 def _abandon(_: list[str], values: Any) -> None:
@@ -154,10 +154,8 @@ def _begin(folder: list[str], values: Any) -> None:
 
     if folder:
         policy = tables.read_policy(pathlib.Path(*folder), values.records[0])
-        rows = tables.table_rows(policy, warns_of_order=True)
-        misfits = messages.filled("misfits.txt", rows=rows)
-        if misfits and not values.accept_units:
-            raise ValueError(misfits)
+        rows = tables.table_rows(policy)
+        messages.check_units("join", rows, rows.schema, values)
         client = tables.table_client(
             values.log, policy, witness=values.witness, rows=rows
         )

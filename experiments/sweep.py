@@ -95,9 +95,11 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.federation import loading
     from fedsvp_jax.run import sweep
 
+    from . import chosen
+
     plan = sweep.SweepPlan(names, epsilons, seeds, values.part, totals)
     data = loading.load_dataset(base)
-    command.print_chosen(values, base, data)
+    print(chosen.text(base, values, data), end="")
     sweep.sweep(
         base,
         plan,

@@ -77,10 +77,10 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.federation import federated_data
     from fedsvp_jax.run import noise_key, trained_model
 
-    from . import dry_run
+    from . import chosen, dry_run
 
     data = federated_data.load_data(config)
-    command.print_chosen(values, config, data)
+    print(chosen.text(config, values, data), end="")
     if values.goal is not None:
         print(f"route of --goal: clipping {config.clipping}, model {config.model}")
     if values.dry_run:

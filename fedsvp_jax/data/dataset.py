@@ -112,6 +112,8 @@ class Dataset:
         "others" that became `*`, "missing" ones that were filled, and those of a
         number, such as '"-9"', that may mean a missing one and were clamped. It looked
         at the rows, and is for whoever has them alone.
+      extremes: the schema's columns with their least and largest number in the place of
+        the bounds; likewise.
       notices: warnings of a table's rows, for whoever has them alone.
 
     Raises:
@@ -139,6 +141,7 @@ class Dataset:
     train_persons: np.ndarray | None = None
     rows_per_person: int | None = None
     changed_cells: Mapping[str, CellMasks] = dataclasses.field(default_factory=dict)
+    extremes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     notices: Names = ()
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedsvp_jax.core.files import WriteError, make_folder, sync
+from fedsvp_jax.core.files import AnyPath, WriteError, make_folder, sync
 from fedsvp_jax.run import plugin
 
 from .chain import BEFORE, Entry, Key, new_entry, read_ends, read_entries
@@ -84,10 +84,10 @@ class Site:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         policy: Policy | None = None,
         *,
-        witness: str | os.PathLike[str] | Witness | None = None,
+        witness: AnyPath | Witness | None = None,
         data: str | None = None,
         randomness: Randomness = SECRET,
     ) -> None:
@@ -399,7 +399,7 @@ class Site:
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 
 
-def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
+def fingerprint(*records: AnyPath | np.ndarray) -> str:
     """SHA-256 of files, of folders with all their files, or of arrays.
 
     It stays on the site's machine: whoever knows all records but one could test a

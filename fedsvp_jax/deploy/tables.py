@@ -124,21 +124,21 @@ def table_client(
     return Client(policy, data, log, witness=witness, randomness=randomness)
 
 
-def table_rows(policy: Policy, warns_of_order: bool = False) -> Dataset:
+def table_rows(policy: Policy) -> Dataset:
     """The table that a hospital's policy names; columns beyond the schema are ignored.
 
     Args:
       policy: of `read_policy`, or of a log.
-      warns_of_order: whether classes that fit the schema's shares in another order are
-        asked of: once in a log's life, since a site may have shares of its own.
+
+    Returns:
+      The rows. Whether classes are swapped stands in their `notices` alone, for `join`:
+      a site may have shares of its own, and a node reads its table in every round.
 
     Raises:
       OSError, ValueError: the table cannot be read, or does not fit the schema.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "always" if warns_of_order else "ignore", ".* in another order"
-        )
+        warnings.filterwarnings("ignore", ".* in another order")
         return loading.load_dataset(
             dataclasses.replace(policy.training, drop_columns=UNDECLARED)
         )

@@ -13,7 +13,7 @@ import pathlib
 import urllib.parse
 from typing import NamedTuple
 
-from fedsvp_jax.core.files import make_folder, replace_file
+from fedsvp_jax.core.files import AnyPath, make_folder, replace_file
 
 from .chain import Key, verifies
 from .refusal import Refused
@@ -44,7 +44,7 @@ class Witness:
     answer them as its own calls.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = pathlib.Path(os.path.realpath(path))
         self._key = Key(self.path / "witness.key")
 

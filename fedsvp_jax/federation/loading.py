@@ -204,9 +204,7 @@ def attributes_of(
     return Attributes(column.codes, column.categories, private)
 
 
-def private_classes(
-    config: ResolvedConfig, dataset: Dataset | ClientStore
-) -> tuple[int, ...]:
+def private_classes(config: ResolvedConfig, dataset: Dataset | ClientStore) -> Shape:
     """The classes of the private attribute; none where attributes are no classes."""
     if config.attributes != "class" or config.num_attributes == 1:
         return ()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import Record, write_json
+from fedsvp_jax.core.files import AnyPath, Record, write_json
 
 from . import guarantees, headline, labels, page, read, tables
 
@@ -98,7 +98,7 @@ def _point(
     }
 
 
-def write_epsilon_page(folder: str | Path, content: Record) -> list[Path]:
+def write_epsilon_page(folder: AnyPath, content: Record) -> list[Path]:
     """Writes FOLDER/epsilon.html and epsilon.json; neither where there is no point.
 
     Returns:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.core.files import Record, sha256, toml_beside
+from fedsvp_jax.core.files import AnyPath, Record, sha256, toml_beside
 from fedsvp_jax.run.trained_model import SCHEMA, schema_of
 
 from . import (
@@ -29,7 +29,7 @@ from .curves import compare_curves, curves
 _MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 
 
-def write_run_report(run_dir: str | Path) -> Path:
+def write_run_report(run_dir: AnyPath) -> Path:
     """Writes RUN_DIR/report.html from the run's files alone, and protection.html.
 
     Args:
@@ -144,7 +144,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     )
 
 
-def write_sweep_report(sweep_dir: str | Path) -> Path:
+def write_sweep_report(sweep_dir: AnyPath) -> Path:
     """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
 
     Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
@@ -166,7 +166,7 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
     )
 
 
-def write_compare_report(folders: Sequence[str | Path], output_dir: str | Path) -> Path:
+def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Path:
     """Writes OUTPUT_DIR/compare.html from the folders' files alone.
 
     Args:
@@ -182,9 +182,7 @@ def write_compare_report(folders: Sequence[str | Path], output_dir: str | Path) 
         Path(output_dir) / "compare.html",
         "compare.html",
         plots=compare_curves(files),
-        data={
-            "tables": {"table": {name: [row[name] for row in rows] for name in rows[0]}}
-        },
+        data={"tables": {"table": tables.columns(rows)}},
         files=files,
         rows=rows,
         differences=_differences(files),

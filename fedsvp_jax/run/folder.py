@@ -19,6 +19,7 @@ from typing import Any
 
 from fedsvp_jax.core.files import (
     BESIDE,
+    AnyPath,
     Record,
     WriteError,
     make_folder,
@@ -61,7 +62,7 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
 class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
     """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
         # From `start` on: of the run, and config.json as it was before a sweep grew, or

@@ -235,6 +235,8 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
     clamped = f"column {number}: {len(rows)} of {len(rows)} cells are clamped"
     assert_sentence(ended, clamped)
     assert "in another unit than the schema's? Nothing has begun" in ended.stderr
+    numbers = [float(row[number]) for row in rows]
+    assert f"(it has {min(numbers):.0f} to {max(numbers):.0f}, its b" in ended.stderr
     assert not log.exists()
     assert_sentence(command(*words, f"--log={log}", "--again"), clamped)
     assert not log.exists()
@@ -269,7 +271,7 @@ def test_a_site_is_asked_whether_its_classes_are_swapped(
         words = ("join", str(dealt / "federation"), f"--records={own}")
         words = ("experiments.site", *words, f"--log={tmp_path / name}", "--again")
         ended = command(*words)
-        assert ended.status == 0 and (asked in ended.stderr) == (name == "log"), ended
+        assert ended.status == 0 and (asked in ended.stdout) == (name == "log"), ended
         lines[name], _, rest = ended.stdout.partition("site ")
         lines[name] += rest.partition("site " + name)[0]
     share = 100 * (1 - 1 / len(rows))
@@ -280,7 +282,7 @@ def test_a_site_is_asked_whether_its_classes_are_swapped(
     # What scrolled away is asked again, and begins nothing.
     entries = log.read_bytes()
     ended = command(*words)
-    assert ended.status == 2 and asked in ended.stderr and shares in ended.stdout
+    assert ended.status == 2 and asked in ended.stdout and shares in ended.stdout
     assert log.read_bytes() == entries
     tables.table_client(log)  # a node does not ask at each of its rounds
     for shown in (log, log.with_name("log.key")):
@@ -578,7 +580,8 @@ def test_a_ledger_asks_the_witness_with_which_its_log_was_begun(
     warned = join(dealt, 1, tmp_path / "beside", "--again")
     assert "warning: the witness" in warned.stdout and "beside the log" in warned.stdout
     witness = f"--witness={tmp_path / 'elsewhere'}"
-    assert "warning" not in join(dealt, 1, tmp_path / "log", "--again", witness).stdout
+    elsewhere = join(dealt, 1, tmp_path / "log", "--again", witness)
+    assert "warning: the witness" not in elsewhere.stdout and not elsewhere.status
     shown = command("experiments.ledger", str(tmp_path / "log"))
     assert shown.status == 0 and "verdict: in order\n" in shown.stdout, shown
     (tmp_path / "elsewhere" / "log.seen.json").unlink()
@@ -756,6 +759,31 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     assert_sentence(refused, "the records are not those with which own was begun")
     rows = loading.load_dataset(client.policy.training).test_labels
     assert len(rows) + client.num_examples == len(rows_of(dealt / "hospital-0.csv"))
+
+
+@pytest.mark.hole
+def test_a_model_that_ranks_the_wrong_way_round_asks_for_swapped_classes(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """A site whose 0 and 1 were the other way round had an AUC below 1/2, no more."""
+    assert join(dealt, 2, tmp_path / "log", "--again").status == 0
+    client = tables.table_client(tmp_path / "log")
+    rows = tables.table_rows(client.policy)
+    along = (rows.train_labels - rows.train_labels.mean()) @ rows.train_inputs
+    schema, file = client.policy.training.declared(), tmp_path / "model.safetensors"
+    for sign in (1, -1):
+        weights = np.float32(sign * np.stack([-along, along]))
+        arrays = [
+            weights if leaf.shape == weights.shape else leaf
+            for leaf in client.initial_arrays
+        ]
+        model = client.trained_model(arrays, 1)
+        dataclasses.replace(model, schema=schema).save(file)
+        words = ("experiments.site", "test", str(file), f"--log={tmp_path / 'log'}")
+        said = command(*words).stdout
+        asked = f"ranks your {client.num_examples} rows that trained the wrong way rou"
+        assert (asked in said) == (sign < 0) and "AUC" in said
+        assert said.count("keep them to yourself") == 1
 
 
 @pytest.mark.hole

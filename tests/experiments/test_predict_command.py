@@ -142,7 +142,8 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
         in said
     )
     new.write_text("x\n" + "11\n" * 7)
-    said = succeeds(*line, f"--to={tmp_path / 'many.csv'}").stdout
+    accepted = (*line, f"--to={tmp_path / 'many.csv'}", "--accept_units")
+    said = succeeds(*accepted).stdout
     assert "7 of 7 cells are clamped to its bounds, in row 1, 2, 3, 4, 5 …: " in said
     for flag in ("to=many.csv", "export=model.safetensors"):
         name, _, file = flag.partition("=")
@@ -150,6 +151,35 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
         ended = command(*line[: 3 - (name == "export")], f"--{name}={tmp_path / file}")
         assert_sentence(ended, f"{file} exists; name another file by --{name}")
         assert (tmp_path / file).read_text() == "mine"
+
+
+@pytest.mark.hole
+@pytest.mark.usefixtures("quick_training")
+def test_a_table_in_another_unit_gets_no_predictions(tmp_path: Path) -> None:
+    """Pounds for kilograms were clamped to a bound each, and the status was 0."""
+    trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
+    lines = [f"{n % 11},p{n:03},{('no', 'yes')[n % 2]}" for n in range(60)]
+    train_on(trained, lines)
+    line = ("experiments.predict", str(tmp_path / "run"), str(new))
+    target = tmp_path / "run" / "predictions.csv"
+    beyond = "(it has 22 to 220, its bounds are 0 to 10): are they in another unit"
+    for cells, wrong in (
+        ("22 44 66 110 220", "5 of 5 cells are clamped"),
+        ("22 220", "2 of 2 cells are clamped"),
+        ("1 2 -9 3 -9", '2 of 5 cells are "-9", beyond its bounds and clamped'),
+        ("1 2 3 4 22", ""),  # a cell, or one row's, is no unit
+        ("22", ""),
+    ):
+        new.write_text("\n".join(["x", *cells.split()]))
+        ended = command(*line)
+        if wrong:
+            assert_sentence(ended, f"column x: {wrong}")
+            assert (beyond in ended.stderr) == ("220" in cells)
+            assert "predict with --accept_units. This looked at" in ended.stderr
+            assert not target.exists() and not ended.stdout
+            ended = command(*line, "--accept_units")
+        assert ended.status == 0, ended
+        target.unlink()
 
 
 @pytest.mark.hole

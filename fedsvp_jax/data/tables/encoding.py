@@ -24,8 +24,9 @@ _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
 _SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _SEEN = 2**12  # rows of which more different numbers are no categories
-# (rows, width) features; categories, if they are few; cells that were changed
-_Features = tuple[np.ndarray, Column | None, CellMasks]
+# (rows, width) features; categories, if they are few; cells that were changed; the
+# column with the cells' extremes in the place of its bounds
+_Features = tuple[np.ndarray, Column | None, CellMasks, SchemaColumn]
 
 
 class Misfit(ValueError):
@@ -42,6 +43,7 @@ class Encoded(NamedTuple):
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
     changed_cells: dict[str, CellMasks]  # as `Dataset` has them
+    extremes: dict[str, SchemaColumn]  # as `Dataset` has them
     at_extremes: list[str]  # columns without a mark whose bounds are the rows' extremes
 
 
@@ -67,7 +69,8 @@ def encode(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes, changed, at_extremes = list(wrong), {}, {}, list[str]()
+    faults, at_extremes = list(wrong), list[str]()
+    attributes, changed, extremes = {}, {}, {}
     declared, notation = schema.features, _notation(schema, table)
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
@@ -79,7 +82,7 @@ def encode(
                     f"{source} lacks the column {name}{nearest(name, tuple(table))}"
                 )
             try:
-                features, attribute, masks = _encode_column(
+                features, attribute, masks, extremes[name] = _encode_column(
                     table.pop(name), column, notation, at, of_model
                 )
             except Misfit as error:
@@ -110,7 +113,7 @@ def encode(
     files.refuse(faults)
     if not width:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(inputs, attributes, changed, at_extremes)
+    return Encoded(inputs, attributes, changed, extremes, at_extremes)
 
 
 def _notation(schema: Schema, table: Columns) -> literals.Notation:
@@ -177,7 +180,9 @@ def _encode_column(
         if 2 * is_code.sum() > beyond.sum():
             masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
             masks["clamped"] &= ~is_code
-    return column.scaled(numbers)[:, None], attribute, masks
+    ends = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
+    extremes = dataclasses.replace(column, bounds=ends)
+    return column.scaled(numbers)[:, None], attribute, masks, extremes
 
 
 def _encode_category(
@@ -205,7 +210,8 @@ def _encode_category(
         )
     few = count <= MAX_ATTRIBUTES
     attribute = Column(codes, column.values, not column.from_data) if few else None
-    return features, attribute, {"others": others, "missing": is_other & missing}
+    masks = {"others": others, "missing": is_other & missing}
+    return features, attribute, masks, column
 
 
 def marked(

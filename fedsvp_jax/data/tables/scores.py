@@ -7,6 +7,8 @@ import numpy as np
 
 from fedsvp_jax.core.files import Record
 
+from ..partition import rows_by_owner
+
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
@@ -67,9 +69,7 @@ def compared(
     classes = chances.shape[2]
     counts = np.zeros((2, 2, len(labels)))  # by model: pairs ranked right, and all
     ranked = range(int(classes == 2), classes)  # of two, the second says all
-    order = np.argsort(clients, kind="stable")
-    of_clients = np.split(order, np.flatnonzero(np.diff(clients[order])) + 1)
-    for rows, c in itertools.product(of_clients, ranked):
+    for rows, c in itertools.product(rows_by_owner(clients), ranked):
         for model, of_model in zip(chances, counts, strict=True):
             of_model[:, rows] += _pairs(model[rows, c], labels[rows] == c)
     won, pairs = counts[:, 0], counts[0, 1]

@@ -265,6 +265,7 @@ def from_table(
         train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
         changed_cells=encoded.changed_cells,
+        extremes=encoded.extremes,
         notices=tuple(notices),
     )
 
