@@ -242,7 +242,7 @@ def _worth(accuracy: Record, counts: np.ndarray) -> Record:
         verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
         if verdict != table_scores.BETTER:
             if needed:
-                verdict = f"{table_scores.BETTER} from AUC {needed:.2f}"
+                verdict = f"{table_scores.BETTER} if the best AUC is ≥ {needed:.2f}"
             return {"worth": verdict, "needed": needed}
         needed = round(best + 0.005 - 1e-6, 2)  # up
     return {"worth": verdict, "needed": accuracy["best"][0]}
