@@ -343,7 +343,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         better=better,
     )
     first = told.split("In brackets:")[0]  # what decides, before any range
-    cells = ("no, even at 0.8", models[1], "yes")
+    cells = ("above 0.8", models[1], "0.8 or less")
     for kind, cell in zip(kinds, cells, strict=True):
         assert re.search(rf"{kind} +{re.escape(cell)}\n", first), first
     assert "ε = 3 (50 of 100)" in first
