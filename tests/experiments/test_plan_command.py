@@ -527,7 +527,7 @@ def test_the_smallest_useful_epsilon_is_named_by_kind_of_trust() -> None:
     bare = headline.filled(
         "afford", plan_of({"one": [(1.0, None, 0)]}, None, (0.7, 0.7))
     )
-    assert bare.count("AUC 0.") == 1  # --auc names one
+    assert bare.count("AUC 0.7:") == 1  # --auc names one
     assert bare.endswith(
         "0.7: one none (nor is one without privacy, on these test rows)"
     )
