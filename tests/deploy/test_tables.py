@@ -399,7 +399,9 @@ def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> Non
     shown = proposed(dealt, dealt / "second").stdout
     assert "at most 2 of the 4 clients tell the server or one" in shown
     assert "1 may be absent: a round needs 3 or more" in shown
-    assert "nobody states --colluders, it is a third of the sites, two at least" in shown
+    assert (
+        "nobody states --colluders, it is a third of the sites, two at least" in shown
+    )
     assert "2 of 4 needs 1.41 times as much noise as 0: propose with a smal" in shown
 
 

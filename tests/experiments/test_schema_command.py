@@ -148,7 +148,7 @@ def test_public_shares_are_confirmed_as_they_stand(tmp_path: pathlib.Path) -> No
     before = schema.read_text()
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "as the records said, or nearly: change each")
+    assert_sentence(refused, "as the records said, or nearly: change it")
     assert 'it\n  ill: classes = ["a", "b"]\nBy --known' in refused.stdout
     assert schema.read_text() == before
     assert "shares = [0.7, 0.3]" in succeeds(*confirm, "--known=ill").stdout
@@ -378,7 +378,7 @@ def test_texts_that_count_as_missing_are_named_apart_from_their_column(
         "dose,dose.missing": 'kind: values = ["u", "v", "*"]',
     }.items():
         refused = command(*confirm, f"--known={known}")
-        assert_sentence(refused, "name it in --known if you know it without")
+        assert_sentence(refused, "or name it in --known, if you know")
         assert f"1 % of it\n  {left}\nBy --known" in refused.stdout
         assert schema.read_text() == before
     typed = command(*confirm, "--known=dose.mising")

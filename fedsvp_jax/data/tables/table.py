@@ -383,11 +383,10 @@ def _fit_schema(
     ignored.
     """
     declared = dropped | schema.columns.keys()
-    undeclared = [name for name in columns if name not in declared]
-    if undeclared:
+    unnamed = [name for name in columns if name not in declared]
+    if unnamed:
         notices.append(
-            "columns that the schema does not name are ignored: "
-            f"{_shortened(undeclared)}"
+            f"columns that the schema does not name are ignored: {_shortened(unnamed)}"
         )
     wrong = []
     if label != schema.label:
