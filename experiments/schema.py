@@ -119,7 +119,7 @@ def confirm(path: pathlib.Path) -> None:
     if refused:
         raise ValueError(
             f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
-            "records said, or nearly: change it, or name it in --known, if you know it"
+            "records said, or nearly: change it, or --known=NAME if no record told you"
         )
 
 

@@ -378,7 +378,7 @@ def test_texts_that_count_as_missing_are_named_apart_from_their_column(
         "dose,dose.missing": 'kind: values = ["u", "v", "*"]',
     }.items():
         refused = command(*confirm, f"--known={known}")
-        assert_sentence(refused, "or name it in --known, if you know")
+        assert_sentence(refused, "or --known=NAME if no record told you")
         assert f"1 % of it\n  {left}\nBy --known" in refused.stdout
         assert schema.read_text() == before
     typed = command(*confirm, "--known=dose.mising")
