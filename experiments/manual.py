@@ -47,7 +47,8 @@ def manual(
             for name in mechanisms.mechanism_names()
         ]
         paragraphs.append("\n".join(["Mechanisms:", *lines]))
-    paragraphs.append("Flags (--name=value; --helpfull describes all):")
+    if groups:
+        paragraphs.append("Flags (--name=value; --helpfull describes all):")
     for name in sorted(groups, key=lambda name: name != script):
         if name.startswith(SETTINGS) and not full:
             names = " ".join(f"--{flag.name}" for flag in groups[name])

@@ -22,10 +22,12 @@ regression without any privacy:
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
-First stands, by kind of trust, the smallest ε from which on the private model is
-"better than guessing" if the best model of your columns, without privacy, reaches an
-AUC near the smaller number of --auc (a sixth of the way to the larger), and one midway.
-The table says from which AUC on it is, at every ε. "Better" is as after a training
+First stands a recommendation, or why there is none: the smallest ε from which on the
+private model is "better than guessing", with secure aggregation where that is a choice,
+and the AUC that a model of your columns must reach without privacy. Then, by kind of
+trust, this ε for an AUC near the smaller number of --auc (a sixth of the way to the
+larger), and for one midway. The table has, for every ε, the AUC that must be reached.
+"Better" is as after a training
 (`scores.verdict`): the 95 % interval of AUC, on as many test rows as the table has,
 lies above 1/2, and the log loss below that of the classes' shares.
 
@@ -242,7 +244,7 @@ def _worth(accuracy: Record, counts: np.ndarray) -> Record:
         verdict = table_scores.verdict(_auc_interval(area, counts), excess, 0.0)
         if verdict != table_scores.BETTER:
             if needed:
-                verdict = f"{table_scores.BETTER} from AUC {needed:.2f}"
+                verdict = f"{table_scores.BETTER} if the best AUC is ≥ {needed:.2f}"
             return {"worth": verdict, "needed": needed}
         needed = round(best + 0.005 - 1e-6, 2)  # up
     return {"worth": verdict, "needed": accuracy["best"][0]}

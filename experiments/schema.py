@@ -18,23 +18,22 @@ lists what is marked, writes `from_data = false` in the place of each mark, and 
 the comments that begin with TODO: your statement that each entry, as it stands in the
 file now, is known without the records. An entry that you changed is accepted. One that
 is still what the records said (bounds, a logarithm, a fill, categories, classes) is
-refused, unless --known names its column, and so is a bound, other than 0, that differs
-from theirs by at most 1 % of theirs and of their range; but 0 and 1, no and yes, female
-and male and their like are accepted, since the form says them. Texts that count as
-`missing` need a name of their own, as dose.missing: who knows a bound knows no mark of
-a missing cell. dose.fill names that entry alone.
-Without --known it lists what is refused, and last --known=… with all these names, to be
-copied: strike out what you do not know without the records. type = "drop" leaves a
-column out.
+refused, unless --known names its column. So is a bound that was only rounded: 116 to
+117, say, since the change is at most 1 % of the bound and of the range. Accepted are 0
+as a bound, 0 and 1, no and yes, female and male and their like: any form says them.
+Texts that count as `missing` need a name of their own, as dose.missing: who knows a
+bound knows no mark of a missing cell. dose.fill names that entry alone.
+Without --known it lists what is refused, and last all these names: strike out what you
+do not know without the records. type = "drop" leaves a column out.
 
   fedsvp schema DATA.csv --bounds_epsilon=1
 
 buys the bounds of numbers, per cents, dates and times by private quantiles: two draws
 for each column, between which ε is split evenly. They hide one row, or one person where
-a column of persons is drafted; the schema says so, and every ε of a run counts it. Each
-bound leaves about 77 × columns / ε rows beyond it. Where that is more than 1 of 20 rows
-(less than about 1,550 × columns / ε in all), it is refused: take the bounds of a form
-or a codebook instead.
+a column of persons is drafted; the schema says so, and every ε of a run counts it. It
+needs many rows: about 1,550 for each such column at ε = 1 (15,500 for ten columns), a
+half at ε = 2. With fewer, more than 1 of 20 rows would lie beyond a bound, and it is
+refused: take the bounds of a form or a codebook instead.
 
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
@@ -120,11 +119,7 @@ def confirm(path: pathlib.Path) -> None:
     if refused:
         raise ValueError(
             f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
-            "records said, or nearly; change what a form or a codebook states "
-            'otherwise, leave a column out by type = "drop", and name by '
-            "--known=NAME,NAME those that you know without the records: categories "
-            "and classes that are right as they stand are refused until it names them; "
-            "and so are texts that count as missing, which NAME.missing names"
+            "records said, or nearly: change it, or --known=NAME if no record told you"
         )
 
 

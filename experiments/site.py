@@ -222,4 +222,7 @@ if __name__ == "__main__":
     if (verb := sys.argv[:2][-1]) in usage:
         purpose = f"{_VERBS['about'][verb]}\n\n{usage[verb]}"
         described = _reads(verb) | {"plugin"}
+        # What a hospital needs, in its words.
+        if "--helpfull" not in sys.argv and (flag_texts := _VERBS["flags"].get(verb)):
+            purpose, described = purpose.partition("[SETTINGS")[0] + flag_texts, set()
     command.run(main, purpose, takes_arguments=True, described=described)

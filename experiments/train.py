@@ -1,5 +1,17 @@
 """Runs one federated training with a noise mechanism, and reports on it.
 
+Of a table, with a proved promise, by fixed defaults (docs/own_data.md):
+
+  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved \\
+      --total_epsilon=3 --output_dir=runs/proved
+
+Beside these a hospital may need --noise_trust=secure_aggregation (the server sees sums
+alone), --colluders, --class_weights, and --publish_scores or --test_data for scores
+that may be published; all others stay with you. The folder has model.safetensors too,
+which `fedsvp predict` takes anywhere.
+
+As in the papers, where --epsilon is of one upload and not proved:
+
   fedsvp train --dataset=digits --mechanism=fedsva --epsilon=0.5 \\
       --num_rounds=50 --seed=0 --output_dir=runs/fedsva
 
@@ -18,16 +30,6 @@ other than digits are read from --data_dir.
 
   fedsvp train --preset=proved_mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved
-
---goal=proved takes a table from its schema to a useful model at --total_epsilon by
-fixed defaults, against the server (docs/own_data.md):
-
-  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved \\
-      --total_epsilon=3 --output_dir=runs/proved
-
-Scores on rows of the table stay with you; --publish_scores and --test_data give some
-that may be published. A run on a table leaves model.safetensors too, which
-`fedsvp predict` takes anywhere.
 
 --dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
 and last, within a minute, how long it would take, by timing a few rounds.

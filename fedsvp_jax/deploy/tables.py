@@ -8,7 +8,6 @@ The folder holds no code and no record. It goes to every hospital before the fir
 round; from then on a hospital's log decides what it answers.
 """
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -18,7 +17,7 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import AnyPath, read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, read_schema, to_toml
-from fedsvp_jax.data.tables.table import UNDECLARED, blank_rows
+from fedsvp_jax.data.tables.table import blank_rows
 from fedsvp_jax.federation import loading
 
 from .client import Client, own_data
@@ -125,7 +124,7 @@ def table_client(
 
 
 def table_rows(policy: Policy) -> Dataset:
-    """The table that a hospital's policy names; columns beyond the schema are ignored.
+    """The table that a hospital's policy names.
 
     Args:
       policy: of `read_policy`, or of a log.
@@ -139,9 +138,7 @@ def table_rows(policy: Policy) -> Dataset:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* in another order")
-        return loading.load_dataset(
-            dataclasses.replace(policy.training, drop_columns=UNDECLARED)
-        )
+        return loading.load_dataset(policy.training)
 
 
 def server_client(folder: pathlib.Path) -> Client:

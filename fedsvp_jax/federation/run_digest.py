@@ -34,7 +34,7 @@ OWN_CODE = (
     "your own is in no setting: two runs that differ in it alone have the same noise; "
     "take secret_noise"
 )
-KEYED = "nobody tries all 2^64 keys of the noise, whose generator is Threefry"
+KEYED = "nobody guesses the noise's secret key of 64 random bits (generator: Threefry)"
 _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings)

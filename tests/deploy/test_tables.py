@@ -79,7 +79,7 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert shown.status == 0, shown
     assert "upload: ε = 4.463; at most 70 of 100 guesses are right" in shown.stdout
     assert "ε = 3 at δ = 1e-05 for" in shown.stdout and "(proved)" in shown.stdout
-    assert "None" not in shown.stdout.replace("None may be away", "")
+    assert "None" not in shown.stdout.replace("None may be absent", "")
     assert "mechanism: gaussian, 3 rounds; ε is counted by pld\n" in shown.stdout
     client = tables.table_client(log)
     server = tables.server_client(dealt / "federation")
@@ -398,13 +398,15 @@ def test_who_may_be_away_is_who_the_threshold_spares(dealt: pathlib.Path) -> Non
     for clients, colluders, away in ((5, 1, 0), (49, 16, 15), (5, 3, 1)):
         assert clients - shared_noise.least_opened(clients, colluders) == away
         said = headline.filled("sharing", clients, colluders)
-        assert f"{colluders} of the {clients} clients may pool" in said
-        assert f" {away or 'None'} may be away: " in said
+        assert f"holds while at most {colluders} of the {clients} clients tell" in said
+        assert f" {away or 'None'} may be absent: " in said
     shown = proposed(dealt, dealt / "second").stdout
-    assert "2 of the 4 clients may pool what they know" in shown
-    assert "1 may be away: a round opens the sum of 3 or more" in shown
-    assert "is a third of the sites where nobody states it, and two at least" in shown
-    assert "2 of 4 makes the noise 1.41 times as large as none: propose with" in shown
+    assert "at most 2 of the 4 clients tell the server or one" in shown
+    assert "1 may be absent: a round needs 3 or more" in shown
+    assert (
+        "nobody states --colluders, it is a third of the sites, two at least" in shown
+    )
+    assert "2 of 4 needs 1.41 times as much noise as 0: propose with a smal" in shown
 
 
 @pytest.mark.hole

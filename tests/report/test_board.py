@@ -15,6 +15,8 @@ def test_the_sheet_answers_what_a_board_asks(run_dir: Path) -> None:
     """Scores, ε and warnings stood among technical words, on fourteen sheets."""
     sheet = scored(run_dir)
     for part in (
+        "because the model is better than guessing, and at most 96 of 100 guesses",
+        "Conditions: 96 of 100 is bearable for these data; and what protection.html",
         "From 1 column of t.csv (age) it estimates the chance of each class of “ill”",
         "Yes. Of a row of class “yes” and one of “no”, it gives the first the higher",
         "in 91.6 of 100 such pairs; a guesser, in 50. 100 test rows leave some doubt: ",
@@ -73,6 +75,8 @@ def test_the_sheet_of_a_useless_or_nominal_model_says_no(run_dir: Path) -> None:
     sheet = scored(run_dir, proved=False, **worse)
     assert "Not shown to be better than guessing." in sheet and "Yes" not in sheet
     assert "1. " not in sheet and "Not to use it: nothing shows" in sheet
+    assert "Recommended: do not use this model, because nothing shows that" in sheet
+    assert "Recommended: keep this model to yourself" in scored(run_dir, proved=False)
     assert "It is not proved: nominal" in sheet and "Nothing to publish" in sheet
     assert "Whether the model may leave" not in sheet and "bearable" not in sheet
 

@@ -76,7 +76,11 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("promise", "secret", "answer"),
     [
-        ({"epsilon": 1.0}, True, "calls ε up to 1 strong. That is a custom"),
+        (
+            {"epsilon": 1.0},
+            True,
+            "calls ε up to 1 strong. Take it if the line “chosen”",
+        ),
         (
             {"epsilon": 3.0},
             True,

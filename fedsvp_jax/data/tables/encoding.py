@@ -78,8 +78,9 @@ def encode(
         at = f"{source}: column {name}"
         with files.collected(faults):
             if name not in table:
+                unread = [key for key in table if key not in declared]
                 raise ValueError(
-                    f"{source} lacks the column {name}{nearest(name, tuple(table))}"
+                    f"{source} lacks the column {name}{nearest(name, unread)}"
                 )
             try:
                 features, attribute, masks, extremes[name] = _encode_column(

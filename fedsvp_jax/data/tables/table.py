@@ -25,7 +25,6 @@ from .schema import Schema, SchemaColumn
 
 _ColumnNames = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
-UNDECLARED = "*"  # in the place of names: all columns that the schema does not name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _FEWEST = 5  # cells of a client that do not fit, of which it is asked
@@ -123,11 +122,10 @@ def from_table(
         None: the schema's.
       client: the column that says which client's each row is; None: the schema's, if
         any; `NOBODY`: none, whatever the schema says.
-      drop: columns that are left out, whatever the schema says of them; `UNDECLARED`:
-        all that it does not name.
+      drop: columns that are left out, whatever the schema says of them.
       schema: the declared one. Where it names a column of persons, at most
-        `rows_per_person` rows of each person are kept, drawn once. None: drafted from
-        the records.
+        `rows_per_person` rows of each person are kept, drawn once. Columns that it
+        does not name are ignored, with a warning. None: drafted from the records.
       test: a table of test examples, of people who agreed that what is scored on them
         is published, with the columns that are features and the label; None divides
         `table`, and no ε covers its test rows.
@@ -149,8 +147,7 @@ def from_table(
     left_out = dropped | {declared.client, client, person, ""}  # "": row names
     columns = table_file.columns_of(table, name)
     _check_lengths(columns, name)
-    listed = columns if schema is None else {*columns, UNDECLARED}
-    files.check_columns((label, client, person, *drop), listed, name)
+    files.check_columns((label, client, person, *drop), columns, name)
     notices = duplicates.questions(columns, declared.unit, person)
     if test is not None:
         tested = table_file.columns_of(test, name)
@@ -197,7 +194,7 @@ def from_table(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
-        schema, wrong = _fit_schema(schema, columns, label, dropped, name, notices)
+        schema, wrong = _fit_schema(schema, columns, label, dropped, notices)
     schema = dataclasses.replace(schema, client=client)
     labels = writers = writer_names = test_writers = None
     with files.collected(wrong):
@@ -381,29 +378,21 @@ def _fit_schema(
     columns: Columns,
     label: str,
     dropped: _ColumnNames,
-    source: str,
     notices: list[str],
 ) -> tuple[Schema, list[str]]:
     """The schema for this table, and where the two differ; `notices` gets what is
     ignored.
     """
     declared = dropped | schema.columns.keys()
-    undeclared = [name for name in columns if name not in declared]
-    if undeclared and UNDECLARED in dropped:
+    unnamed = [name for name in columns if name not in declared]
+    if unnamed:
         notices.append(
-            "columns that the schema does not name are ignored: "
-            f"{_shortened(undeclared)}"
+            f"columns that the schema does not name are ignored: {_shortened(unnamed)}"
         )
-        undeclared = []
-    wrong = [
-        f"{source}: column {name} is not in the schema; leave it out of the file, or "
-        'state in the schema (`fedsvp schema` drafts one) type = "drop" for it'
-        for name in undeclared
-    ]
+    wrong = []
     if label != schema.label:
-        wrong.insert(
-            0,
-            f"label_column {label} is not the schema's, {schema.label}; name one alone",
+        wrong.append(
+            f"label_column {label} is not the schema's, {schema.label}; name one alone"
         )
     left_out = dict.fromkeys(schema.features.keys() & dropped, SchemaColumn("drop"))
     return dataclasses.replace(schema, columns={**schema.columns, **left_out}), wrong
