@@ -191,9 +191,9 @@ def values_of(
     """
     if type_ in ("number", "percent"):
         is_value: Any = True
-        if type_ == "percent":  # `45 %` is 45, and so is `45%`
+        if type_ == "percent":
             is_value = np.asarray(pc.ends_with(texts(column), "%"))
-            column = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
+            column = _without_percent(texts(column))
         values = numbers(column, notation)
         return np.where(is_value & np.isfinite(values), values, np.nan)
     written = texts(column)
@@ -211,19 +211,37 @@ def without_limits(column: Cells) -> Cells:
     return pc.replace_substring_regex(column, literals.BEYOND, "")
 
 
+def _without_percent(column: Cells) -> Cells:
+    """`45 %` is 45, and so is `45%`."""
+    return pc.utf8_rtrim_whitespace(pc.utf8_rtrim(column, "%"))
+
+
 def fractions(
-    column: Cells, decimal: str, type_: str = "number"
-) -> tuple[np.ndarray, np.ndarray]:
-    """(rows,) bool: numbers with this mark before a fraction; then those that may have
-    it between thousands, as in `12,697`.
+    column: Cells, decimal: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows,) bool: numbers and per cents with this mark before a fraction; those that
+    may have it between thousands, as in `12,697`; and those of them that no program
+    writes as fractions beside the column's others.
+
+    These are `49.500` beside `34.5`, which lacks the zeros, and all if each other
+    number is whole and below 1,000.
     """
     has_mark = pc.match_substring(column, decimal).to_numpy()
     if not has_mark.any():
-        return has_mark, has_mark
-    group = rf"^[+-]?[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+(?: ?%)?$"
-    in_groups = pc.match_substring_regex(column, group).to_numpy()
-    values = values_of(column, type_, literals.Notation(decimal))
-    return np.isfinite(values) & has_mark & ~in_groups, in_groups
+        return has_mark, has_mark, has_mark
+    column = _without_percent(column)
+
+    def matches(pattern: str) -> np.ndarray:
+        return np.asarray(pc.match_substring_regex(column, f"^[+-]?{pattern}$"))
+
+    in_groups = matches(rf"[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+")
+    is_number = np.isfinite(numbers(column, literals.Notation(decimal)))
+    is_fraction = is_number & has_mark & ~in_groups
+    is_doubtful = in_groups & ~matches(rf"(?:0[{decimal}].{{3}}|[0-9]{{4}}).*").any()
+    if is_fraction.any():
+        is_doubtful &= matches(".*0")
+    others = matches(rf"[0-9]{{1,3}}(?:[{decimal}][0-9]{{1,2}})?")
+    return is_fraction, in_groups, is_doubtful & others.any()
 
 
 def place(column: Cells, wrong: np.ndarray) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..dataset import Names
+from ..dataset import Names, check_one_client
 from . import (
     cells,
     csv_file,
@@ -35,8 +35,8 @@ from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|index|mrn|nhs|case|visit|fall|name|phone"
-    "|tel|mobile|fax)$|nummer$|^unnamed",
+    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|mrn|nhs|case|visit|fall|phone|tel|mobile"
+    "|fax)$|nummer$|^unnamed|(?P<word>(^|[ _.-]|sur|last|first|nach|vor)(name|index))$",
     re.I,
 )
 _PERSON = re.compile(
@@ -49,9 +49,16 @@ REPEAT = (
     'person with several is protected less; unit = "person" and [person] column = '
     '"{0}" in the schema makes a person the unit'
 )
+_DATED = re.compile(
+    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admi(tted|ssion)|entlassung"
+    "|discharged?|aufnahme|surgery|operation|entry|exit|naissance|nascita)$",
+    re.I,
+)
+_EXCEL = 25_569  # the number of 1970-01-01
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
+_BLANK = re.compile(r"(?<=[^\W\d_])[ _.-]+(?=[^\W_])")  # A 1, St. Gallen, non-smoker
 _CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -70,7 +77,7 @@ _UNITS = {  # the least factor between medians of clients, and between numbers
     "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
     "values near {:.5g} and near {:.5g}: two units?": 2.7,
 }
-_UNKNOWN = ("none", "unknown")
+_NO_DATES = literals.WORDS["placeholders"]
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -144,10 +151,12 @@ def proposed(
             notes["client"] = [_spellings(client_names)]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
+        codes = [float(name) for name in class_names if re.fullmatch("-?[0-9]+", name)]
+        marks = _marks(np.repeat(codes, 2)) if len(class_names) > 2 and codes else []
         notes["label"] = [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
-            if name.lower() in _UNKNOWN
+            if name in marks or name.lower() in literals.WORDS["unknown"]
         ]
         notes["label"].append(_spellings(class_names))
         for name, note in dependences.notes(features, columns[label], label).items():
@@ -167,6 +176,12 @@ def proposed(
     )
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
+    if person is not None:
+        of_person = cells.distinct(columns[person])[1]
+        try:
+            check_one_client(of_person, of_client, client_names, "`train` refuses this")
+        except ValueError as error:
+            notes["rows"].append(f"{error}. This looked at the rows: keep it to yourself")
     texts = {
         name: text
         for name, each in notes.items()
@@ -181,18 +196,19 @@ def written_notation(
     """How the numbers of a table are written.
 
     Raises:
-      ValueError: some have a point before the fraction, and some a comma; or every mark
-        has three digits behind it, so that it may stand between thousands.
+      ValueError: some have a point before the fraction, and some a comma; or marks that
+        have three digits behind them may stand between thousands.
     """
-    fractions, groups = (
-        {mark: list[str]() for mark in literals.DECIMALS} for _ in range(2)
+    fractions, groups, doubtful = (
+        {mark: list[str]() for mark in literals.DECIMALS} for _ in range(3)
     )
     for name, column in columns.items():
         if cells.is_numeric(column):
             continue
         for mark in literals.DECIMALS:
             masks = cells.fractions(column, mark)
-            for seen, where in zip((fractions, groups), masks, strict=True):
+            kinds = (fractions, groups, doubtful)
+            for seen, where in zip(kinds, masks, strict=True):
                 if where.any():
                     seen[mark].append(f"{name} {place(column, where)}")
     if fractions[","] and fractions["."]:
@@ -204,11 +220,13 @@ def written_notation(
     decimal = "," if fractions[","] else "."
     for mark in literals.DECIMALS:
         by_header = mark == "." and not fractions["."] and divider == ";"
-        if groups[mark] and (mark != decimal or by_header):
+        asked = groups if mark != decimal or by_header else doubtful
+        if asked[mark]:
             raise ValueError(
-                f"{source}: every {mark!r} in numbers of {'; '.join(groups[mark])} has "
-                "three digits behind it: state whether it stands between thousands "
-                f'(--thousands="{mark}") or before a fraction (--decimal="{mark}")'
+                f"{source}: {mark!r} in numbers of {'; '.join(asked[mark])} has three "
+                "digits behind it: state whether it stands between thousands "
+                f'(--thousands="{mark}", or write them without) or before a fraction '
+                f'(--decimal="{mark}")'
             )
     return Notation(decimal)
 
@@ -240,8 +258,8 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = bool(_PERSON.match(name))
-    is_fraction = cells.values_of(column, "number", Notation()) % 1 > 0
-    if is_fraction.any() and not is_person:
+    numbers = cells.values_of(column, "number", Notation())
+    if (numbers % 1 > 0).any() and not is_person or _are_days(name, numbers):
         return False
     counted = pc.value_counts(column)
     numbers = cells.values_of(counted.field("values"), "number", Notation())
@@ -260,7 +278,7 @@ def repeats(name: str, column: Cells) -> bool:
     if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
         return False
     hint = _ID.search(name)
-    if hint and hint[2] not in ("name", "index"):
+    if hint and not hint["word"]:
         return True
     if is_text:
         return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
@@ -276,6 +294,12 @@ def repeats(name: str, column: Cells) -> bool:
         return True
     is_apart = np.median(np.diff(numbers / _APART)) >= 1
     return bool(is_apart and (times > 1).mean() > 0.02 and not is_rounded)
+
+
+def _are_days(name: str, numbers: np.ndarray) -> bool:
+    """Whether numbers are those of days in Excel, by the name of the column."""
+    ends = np.nanmin(numbers, initial=np.inf), np.nanmax(numbers, initial=0)
+    return bool(_DATED.search(name) and ends[0] > 366 and 20_000 < ends[1] < 60_000)
 
 
 def _draft_column(
@@ -305,48 +329,76 @@ def _draft_column(
         return _code(name, column, numbers, source) or _numeric(
             SchemaColumn("number"), numbers, missing
         )
+    scaled = _scaled(column, not_numbers, missing, notation)
     rest = column.filter(pa.array(not_numbers))
-    if not is_number.any() and (scaled := _scaled(column, rest, notation, missing)):
-        return scaled
-    numbers = cells.values_of(cells.without_limits(column), "number", notation)
-    is_odd = not_numbers & np.isnan(numbers)
-    limits, oddities = (
-        pc.unique(column.filter(pa.array(where))).slice(0, _MOST_ODD + 1).to_pylist()
-        for where in (not_numbers & ~is_odd, is_odd)
-    )
-    few = len(oddities) <= _MOST_ODD and 2 * is_odd.sum() <= len(numbers)
-    if few and is_number.any():
-        declared = SchemaColumn(
-            "number", missing=tuple(sorted(oddities)), limits=bool(limits)
-        )
-        numeric, note = _numeric(declared, numbers, np.isnan(numbers))
-        questions = {_LIMITS: limits, "a missing number?": oddities}
-        notes = [
-            f"{', '.join(map(files.quoted, texts))}: {question}"
-            for question, texts in questions.items()
-            if texts
-        ]
-        return numeric, "; ".join(filter(None, (*notes, note)))
-    return _category(name, column, rest, source)
+    return scaled or _category(name, column, rest, source)
 
 
 def _scaled(
-    column: Cells, rest: Cells, notation: Notation, missing: np.ndarray
+    column: Cells, is_text: np.ndarray, missing: np.ndarray, notation: Notation
 ) -> Proposal | None:
-    """Dates, times or per cents; None where the texts are something else."""
-    fits = []
+    """Numbers, dates, times or per cents, as most cells are; None where they are texts.
+
+    At most three other texts may mean a missing one. What is a quantity, too, but not
+    as in most rows, is asked of.
+
+    Args:
+      column: (rows,) cells.
+      is_text: (rows,) bool: cells that have a value, and are no numbers.
+      missing: (rows,) bool.
+      notation: of numbers.
+    """
+    texts = pc.unique(column.filter(pa.array(is_text)))
+    sample = pa.chunked_array([texts[:_FEW]])
+    fits: dict[int, list[tuple[str, str, np.ndarray]]] = {}
     for type_, form in literals.WORDS["scales"]:
-        if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
-            continue
-        values = cells.values_of(column, type_, notation, form)
-        if not np.isnan(values[~missing]).any():
-            fits.append(_numeric(SchemaColumn(type_, form=form), values, missing))
-    if len(fits) == 2:  # a date without slashes has all three forms
+        plain, is_rare = column, (is_text | missing).all()
+        if type_ == "number":
+            plain = cells.without_limits(column)
+        else:
+            values = cells.values_of(sample, type_, notation, form)
+            is_rare = np.isnan(values).mean() > 0.5
+        if not is_rare:
+            values = cells.values_of(plain, type_, notation, form)
+            lacking = int(np.isnan(values[~missing]).sum())
+            fits.setdefault(lacking, []).append((type_, form, values))
+    likeliest = fits[min(fits)] if fits else []
+    if len(likeliest) == 2 and likeliest[0][0] == "date":  # 3.4.2024 has all three forms
         return _LEFT_OUT, (
-            f'{files.quoted(rest[0].as_py())}: a date? state type = "date" and form = '
+            f'{files.quoted(texts[0].as_py())}: a date? state type = "date" and form = '
             '"dd/mm/yyyy" or "mm/dd/yyyy"'
         )
-    return fits[0] if fits else None
+    if not likeliest or 2 * min(fits) > len(column):
+        return None
+    type_, form, values = likeliest[0]
+    is_odd = np.isnan(values) & ~missing
+    limits, oddities = (
+        pc.unique(column.filter(pa.array(where))).slice(0, _FEW).to_pylist()
+        for where in (is_text & ~is_odd, is_odd)
+    )
+    kinds = {literals.kind(text, notation) for text in oddities}
+    if kinds <= {"text"} and len(oddities) > _MOST_ODD and type_ == "number":
+        return None
+    if kinds - {"text"} or len(oddities) > _MOST_ODD:
+        return _LEFT_OUT, (
+            f"no {form if type_ == 'date' else type_} {place(column, is_odd)}, as in "
+            "most rows: write all one way"
+        )
+    is_limited = type_ == "number" and bool(limits)
+    declared = SchemaColumn(
+        type_, form=form, missing=tuple(sorted(oddities)), limits=is_limited
+    )
+    scaled, note = _numeric(declared, values, np.isnan(values))
+    questions = {
+        _LIMITS: limits * is_limited,
+        f"a missing {type_}?": oddities,
+    }
+    notes = [
+        f"{', '.join(map(files.quoted, cells_))}: {question}"
+        for question, cells_ in questions.items()
+        if cells_
+    ]
+    return scaled, "; ".join(filter(None, (*notes, note)))
 
 
 def _code(
@@ -361,6 +413,11 @@ def _code(
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
     present = numbers[~np.isnan(numbers)]
+    if _are_days(name, numbers):
+        return _LEFT_OUT, (
+            f"{present[0]:.5g}: days as Excel counts them, "
+            f"{literals.date_of(present[0] - _EXCEL)}? write dates as 2024-12-31"
+        )
     if len(numbers) <= _FEW or (np.rint(present) != present).any():
         return None
     unique = len(np.unique(present)) == len(numbers)
@@ -397,7 +454,7 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     elif count > MOST_VALUES:
         why = f"{count} different texts: an identifier?"
     elif count > _FEW and (hint or _ID.search(name)):
-        why = "an identifier, by its name?"
+        why = "an identifier, or names of persons?"
     else:
         names = encoding.by_name(column, source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
@@ -410,11 +467,14 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
 
 
 def _spellings(names: Sequence[str]) -> str:
-    """A note on texts that differ in capitals alone; "" where none do."""
-    counts = collections.Counter(map(str.casefold, names))
-    alike = [name for name in names if counts[name.casefold()] > 1]
+    """A note on texts that differ in capitals or blanks alone; "" where none do."""
+    plain = [_BLANK.sub("", name.casefold()) for name in names]
+    counts = collections.Counter(plain)
+    alike = [name for name, key in zip(names, plain, strict=True) if counts[key] > 1]
     words = " and ".join(map(files.quoted, alike))
-    return words and f"{words} differ in capitals alone: write them one way"
+    return words and (
+        f"{words} differ in capitals, blanks or hyphens alone: write them one way"
+    )
 
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
@@ -442,7 +502,13 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    marks = _marks(present)
+    marks = _marks(present) if is_number else []
+    if column.type == "date":
+        marks = [
+            day
+            for bound in sorted({*bounds})
+            if (day := literals.date_of(bound).isoformat()) in _NO_DATES
+        ]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -452,8 +518,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
         'then type = "drop"': is_whole
         and len(codes) > max(_FEW, _DIFFERENT * len(present)),
-        f"{', '.join(marks)}: a missing number? state it in missing": marks
-        and is_number,
+        f"{', '.join(marks)}: a missing {column.type}? state it in missing": marks,
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)

@@ -125,7 +125,7 @@ def _notation(schema: Schema, table: Columns) -> literals.Notation:
 
     def occurs(mark: str) -> bool:
         return any(
-            cells.fractions(table[name], mark, column.type)[0].any()
+            cells.fractions(table[name], mark)[0].any()
             for name, column in schema.features.items()
             if column.type in ("number", "percent")
             and name in table

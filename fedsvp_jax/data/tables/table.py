@@ -46,7 +46,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     schema = settings.declared()
     columns, form = table_file.read_table(path, schema)
     drop = listed_columns(settings.drop_columns or "", columns)
-    if schema is None and form is not None and form.divider == ";":
+    if schema is None and form is not None:
         features = {
             k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
         }
