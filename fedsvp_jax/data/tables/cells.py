@@ -216,9 +216,7 @@ def _without_percent(column: Cells) -> Cells:
     return pc.utf8_rtrim_whitespace(pc.utf8_rtrim(column, "%"))
 
 
-def fractions(
-    column: Cells, decimal: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows,) bool: numbers and per cents with this mark before a fraction; those that
     may have it between thousands, as in `12,697`; and those of them that no program
     writes as fractions beside the column's others.

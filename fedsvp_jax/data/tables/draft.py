@@ -50,8 +50,8 @@ REPEAT = (
     '"{0}" in the schema makes a person the unit'
 )
 _DATED = re.compile(
-    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admi(tted|ssion)|entlassung"
-    "|discharged?|aufnahme|surgery|operation|entry|exit|naissance|nascita)$",
+    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admi(tted|ssion)|aufnahme"
+    "|entlassung|discharged?|surgery|operation|entry|exit|naissance|nascita)$",
     re.I,
 )
 _EXCEL = 25_569  # the number of 1970-01-01
@@ -151,12 +151,11 @@ def proposed(
             notes["client"] = [_spellings(client_names)]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
-        codes = [float(name) for name in class_names if re.fullmatch("-?[0-9]+", name)]
-        marks = _marks(np.repeat(codes, 2)) if len(class_names) > 2 and codes else []
+        is_scale = len(class_names) == 2 or "6" in class_names
         notes["label"] = [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
-            if name in marks or name.lower() in literals.WORDS["unknown"]
+            if name.lower() in literals.WORDS["unknown"] and not is_scale
         ]
         notes["label"].append(_spellings(class_names))
         for name, note in dependences.notes(features, columns[label], label).items():
@@ -176,12 +175,10 @@ def proposed(
     )
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
-    if person is not None:
-        of_person = cells.distinct(columns[person])[1]
-        try:
-            check_one_client(of_person, of_client, client_names, "`train` refuses this")
-        except ValueError as error:
-            notes["rows"].append(f"{error}. This looked at the rows: keep it to yourself")
+    with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
+        if person is not None:
+            of_person = cells.distinct(columns[person])[1]
+            check_one_client(of_person, of_client, client_names, source)
     texts = {
         name: text
         for name, each in notes.items()
@@ -199,31 +196,25 @@ def written_notation(
       ValueError: some have a point before the fraction, and some a comma; or marks that
         have three digits behind them may stand between thousands.
     """
-    fractions, groups, doubtful = (
-        {mark: list[str]() for mark in literals.DECIMALS} for _ in range(3)
-    )
+    places: dict[tuple[str, int], list[str]] = collections.defaultdict(list)
     for name, column in columns.items():
-        if cells.is_numeric(column):
-            continue
-        for mark in literals.DECIMALS:
-            masks = cells.fractions(column, mark)
-            kinds = (fractions, groups, doubtful)
-            for seen, where in zip(kinds, masks, strict=True):
+        for mark in "" if cells.is_numeric(column) else literals.DECIMALS:
+            for kind, where in enumerate(cells.fractions(column, mark)):
                 if where.any():
-                    seen[mark].append(f"{name} {place(column, where)}")
-    if fractions[","] and fractions["."]:
+                    places[mark, kind].append(f"{name} {place(column, where)}")
+    points, commas = ("; ".join(places[mark, 0]) for mark in literals.DECIMALS)
+    if points and commas:
         raise ValueError(
-            f"{source}: decimal commas in {'; '.join(fractions[','])}, and decimal "
-            f"points in {'; '.join(fractions['.'])}: write all of them one way, or "
-            "leave columns out (--drop_columns)"
+            f"{source}: decimal commas in {commas}, and decimal points in {points}: "
+            "write all of them one way, or leave columns out (--drop_columns)"
         )
-    decimal = "," if fractions[","] else "."
+    decimal = "," if commas else "."
     for mark in literals.DECIMALS:
-        by_header = mark == "." and not fractions["."] and divider == ";"
-        asked = groups if mark != decimal or by_header else doubtful
-        if asked[mark]:
+        by_header = mark == "." and not points and divider == ";"
+        doubtful = places[mark, 1 if mark != decimal or by_header else 2]
+        if doubtful:
             raise ValueError(
-                f"{source}: {mark!r} in numbers of {'; '.join(asked[mark])} has three "
+                f"{source}: {mark!r} in numbers of {'; '.join(doubtful)} has three "
                 "digits behind it: state whether it stands between thousands "
                 f'(--thousands="{mark}", or write them without) or before a fraction '
                 f'(--decimal="{mark}")'
@@ -259,7 +250,8 @@ def repeats(name: str, column: Cells) -> bool:
     """
     is_person = bool(_PERSON.match(name))
     numbers = cells.values_of(column, "number", Notation())
-    if (numbers % 1 > 0).any() and not is_person or _are_days(name, numbers):
+    is_fraction = numbers % 1 > 0
+    if (is_fraction.any() and not is_person) or _are_days(name, numbers):
         return False
     counted = pc.value_counts(column)
     numbers = cells.values_of(counted.field("values"), "number", Notation())
@@ -325,80 +317,60 @@ def _draft_column(
         )
     if repeats(name, column):
         return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
-    if not not_numbers.any():
-        return _code(name, column, numbers, source) or _numeric(
-            SchemaColumn("number"), numbers, missing
-        )
-    scaled = _scaled(column, not_numbers, missing, notation)
-    rest = column.filter(pa.array(not_numbers))
-    return scaled or _category(name, column, rest, source)
+    if not not_numbers.any() and (code := _code(name, column, numbers, source)):
+        return code
+    return _scaled(column, missing, notation) or _category(
+        name, column, column.filter(pa.array(not_numbers)), source
+    )
 
 
-def _scaled(
-    column: Cells, is_text: np.ndarray, missing: np.ndarray, notation: Notation
-) -> Proposal | None:
+def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal | None:
     """Numbers, dates, times or per cents, as most cells are; None where they are texts.
 
     At most three other texts may mean a missing one. What is a quantity, too, but not
     as in most rows, is asked of.
-
-    Args:
-      column: (rows,) cells.
-      is_text: (rows,) bool: cells that have a value, and are no numbers.
-      missing: (rows,) bool.
-      notation: of numbers.
     """
-    texts = pc.unique(column.filter(pa.array(is_text)))
-    sample = pa.chunked_array([texts[:_FEW]])
-    fits: dict[int, list[tuple[str, str, np.ndarray]]] = {}
+    fits = []
     for type_, form in literals.WORDS["scales"]:
-        plain, is_rare = column, (is_text | missing).all()
-        if type_ == "number":
-            plain = cells.without_limits(column)
-        else:
-            values = cells.values_of(sample, type_, notation, form)
-            is_rare = np.isnan(values).mean() > 0.5
-        if not is_rare:
+        plain = cells.without_limits(column) if type_ == "number" else column
+        sample = pa.chunked_array([pc.unique(plain)[:_FEW]])
+        if not np.isnan(cells.values_of(sample, type_, notation, form)).all():
             values = cells.values_of(plain, type_, notation, form)
-            lacking = int(np.isnan(values[~missing]).sum())
-            fits.setdefault(lacking, []).append((type_, form, values))
-    likeliest = fits[min(fits)] if fits else []
-    if len(likeliest) == 2 and likeliest[0][0] == "date":  # 3.4.2024 has all three forms
+            fits.append((np.isnan(values[~missing]).sum(), type_, form, values))
+    lacking = [fit[0] for fit in fits]
+    if not fits or 2 * min(lacking) > len(column):
+        return None
+    _, type_, form, values = fits[np.argmin(lacking)]
+    if type_ == "date" and lacking.count(min(lacking)) == 2:  # 3.4.2024 has all forms
         return _LEFT_OUT, (
-            f'{files.quoted(texts[0].as_py())}: a date? state type = "date" and form = '
-            '"dd/mm/yyyy" or "mm/dd/yyyy"'
+            f"{files.quoted(column[int(missing.argmin())].as_py())}: a date? state type "
+            '= "date" and form = "dd/mm/yyyy" or "mm/dd/yyyy"'
         )
-    if not likeliest or 2 * min(fits) > len(column):
-        return None
-    type_, form, values = likeliest[0]
     is_odd = np.isnan(values) & ~missing
+    unlimited = cells.values_of(column, type_, notation, form)
+    is_limit = ~np.isnan(values) & np.isnan(unlimited)
     limits, oddities = (
-        pc.unique(column.filter(pa.array(where))).slice(0, _FEW).to_pylist()
-        for where in (is_text & ~is_odd, is_odd)
+        pc.unique(column.filter(pa.array(where))).to_pylist()
+        for where in (is_limit, is_odd)
     )
-    kinds = {literals.kind(text, notation) for text in oddities}
-    if kinds <= {"text"} and len(oddities) > _MOST_ODD and type_ == "number":
-        return None
-    if kinds - {"text"} or len(oddities) > _MOST_ODD:
+    is_text = {literals.kind(text, notation) for text in oddities} <= {"text"}
+    if len(oddities) > _MOST_ODD or not is_text:
+        if is_text and type_ == "number":
+            return None
         return _LEFT_OUT, (
             f"no {form if type_ == 'date' else type_} {place(column, is_odd)}, as in "
-            "most rows: write all one way"
+            "most rows: write all one way, or leave them blank"
         )
-    is_limited = type_ == "number" and bool(limits)
-    declared = SchemaColumn(
-        type_, form=form, missing=tuple(sorted(oddities)), limits=is_limited
+    scale = SchemaColumn(
+        type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
     )
-    scaled, note = _numeric(declared, values, np.isnan(values))
-    questions = {
-        _LIMITS: limits * is_limited,
-        f"a missing {type_}?": oddities,
-    }
-    notes = [
-        f"{', '.join(map(files.quoted, cells_))}: {question}"
-        for question, cells_ in questions.items()
-        if cells_
+    scaled, note = _numeric(scale, values, np.isnan(values))
+    questions = [
+        f"{_listed([*map(files.quoted, texts)])}: {question}"
+        for texts, question in ((limits, _LIMITS), (oddities, f"a missing {type_}?"))
+        if texts
     ]
-    return scaled, "; ".join(filter(None, (*notes, note)))
+    return scaled, "; ".join(filter(None, (*questions, note)))
 
 
 def _code(
@@ -502,13 +474,10 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    marks = _marks(present) if is_number else []
-    if column.type == "date":
-        marks = [
-            day
-            for bound in sorted({*bounds})
-            if (day := literals.date_of(bound).isoformat()) in _NO_DATES
-        ]
+    days = [
+        str(literals.date_of(n)) for n in sorted({*bounds}) if column.type == "date"
+    ]
+    marks = _marks(present) if is_number else [*filter(_NO_DATES.__contains__, days)]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
