@@ -190,12 +190,12 @@ def values_of(
       form: of dates with slashes, of `literals.DATE_FORMS`.
     """
     if type_ in ("number", "percent"):
-        is_value: Any = True
         if type_ == "percent":
-            is_value = np.asarray(pc.ends_with(texts(column), "%"))
-            column = _without_percent(texts(column))
+            column = texts(column)
+            is_percent = pc.ends_with(column, "%")
+            column = pc.if_else(is_percent, _without_percent(column), None)
         values = numbers(column, notation)
-        return np.where(is_value & np.isfinite(values), values, np.nan)
+        return np.where(np.isfinite(values), values, np.nan)
     written = texts(column)
     if type_ == "time":
         return _of_each(written, literals.hours)
@@ -221,8 +221,8 @@ def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.n
     may have it between thousands, as in `12,697`; and those of them that no program
     writes as fractions beside the column's others.
 
-    These are `49.500` beside `34.5`, which lacks the zeros, and all if each other
-    number is whole and below 1,000.
+    These are `49.500` beside `34.5`, which lacks the zeros; and all beside whole
+    numbers below 1,000, if no fraction has another number of digits.
     """
     has_mark = pc.match_substring(column, decimal).to_numpy()
     if not has_mark.any():
@@ -235,11 +235,9 @@ def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.n
     in_groups = matches(rf"[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+")
     is_number = np.isfinite(numbers(column, literals.Notation(decimal)))
     is_fraction = is_number & has_mark & ~in_groups
-    is_doubtful = in_groups & ~matches(rf"(?:0[{decimal}].{{3}}|[0-9]{{4}}).*").any()
-    if is_fraction.any():
-        is_doubtful &= matches(".*0")
-    others = matches(rf"[0-9]{{1,3}}(?:[{decimal}][0-9]{{1,2}})?")
-    return is_fraction, in_groups, is_doubtful & others.any()
+    is_odd = in_groups & matches(".*0") if is_fraction.any() else in_groups
+    shorter = matches(rf"[0-9]{{1,3}}(?:[{decimal}][0-9]{{1,2}})?")
+    return is_fraction, in_groups, is_odd & shorter.any()
 
 
 def place(column: Cells, wrong: np.ndarray) -> str:

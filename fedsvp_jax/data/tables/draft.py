@@ -54,11 +54,9 @@ _DATED = re.compile(
     "|entlassung|discharged?|surgery|operation|entry|exit|naissance|nascita)$",
     re.I,
 )
-_EXCEL = 25_569  # the number of 1970-01-01
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
-_BLANK = re.compile(r"(?<=[^\W\d_])[ _.-]+(?=[^\W_])")  # A 1, St. Gallen, non-smoker
 _CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -111,56 +109,53 @@ def proposed(
     if "" in columns:
         notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
+    schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     features = {name: columns[name] for name in rest if name not in drop}
     person = next(
         (n for n in features if _PERSON.match(n) and repeats(n, features[n])), None
     )
     if person is not None:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
-        rest.remove(person)
-        del features[person]
+        del schema_columns[person], features[person]
     if notation is None:
         notation = written_notation(features, form.divider if form else ",", source)
-    schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     faults: list[str] = []
     class_names: Names = ()
-    for name, column in features.items():
-        with files.collected(faults):
-            schema_columns[name], note = _draft_column(
-                name, column, notation, f"{source}: column {name}"
-            )
-            notes[f"columns.{name}"] = [note]
-    repeated = dependences.repetitions(features, schema_columns, notation)
-    for name, note in repeated.items():
-        notes[f"columns.{name}"].append(note)
     client_names, of_client = [""], np.zeros(len(columns[label]), int)
     if client is not None:
         client_names, of_client = cells.distinct(columns[client])
-    for name, kind in schema_columns.items():
-        if kind.type == "number":
-            numbers, _ = encoding.marked(features[name], kind, notation)
-            notes[f"columns.{name}"] += [_units(numbers, of_client, client_names)]
-        if kind.type == "category":
-            note = _codes(features[name], of_client, client_names)
-            notes[f"columns.{name}"].append(note)
-    with files.collected(faults):
-        if client is not None:
+        notes["client"] = [_spellings(client_names)]
+        with files.collected(faults):
             encoding.check_named(
                 columns[client], "client", f"{source}: column {client}"
             )
-            notes["client"] = [_spellings(client_names)]
+    for name, column in features.items():
+        with files.collected(faults):
+            kind, note = _draft_column(
+                name, column, notation, f"{source}: column {name}"
+            )
+            schema_columns[name], notes[f"columns.{name}"] = kind, [note]
+            if kind.type == "number":
+                numbers, _ = encoding.marked(column, kind, notation)
+                note = _units(numbers, of_client, client_names)
+            elif kind.type == "category":
+                note = _codes(column, of_client, client_names)
+            notes[f"columns.{name}"] += [note] * (kind.type in ("number", "category"))
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
-        is_scale = len(class_names) == 2 or "6" in class_names
         notes["label"] = [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
-            if name.lower() in literals.WORDS["unknown"] and not is_scale
+            if 2 < len(class_names) <= literals.WORDS["unknown"].get(name.lower(), 0)
         ]
         notes["label"].append(_spellings(class_names))
-        for name, note in dependences.notes(features, columns[label], label).items():
-            notes[f"columns.{name}"].append(note)
     files.refuse(faults)
+    for questions in (
+        dependences.repetitions(features, schema_columns, notation),
+        dependences.notes(features, columns[label], label),
+    ):
+        for name, note in questions.items():
+            notes[f"columns.{name}"].append(note)
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -228,7 +223,7 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     A label that has no such name is the last column of 2 to 10 different values.
     """
     low = {name.lower(): name for name in columns}
-    by_name = (low[name] for name in literals.WORDS["labels"] if name in low)
+    by_name = filter(None, map(low.get, literals.WORDS["labels"]))
     few = (
         name
         for name in reversed(columns)
@@ -236,9 +231,7 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     )
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
-    client = next(
-        (words[name] for name in literals.WORDS["clients"] if name in words), None
-    )
+    client = next(filter(None, map(words.get, literals.WORDS["clients"])), None)
     return {"label": label, "client": None if client == label else client}
 
 
@@ -249,24 +242,20 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = bool(_PERSON.match(name))
-    numbers = cells.values_of(column, "number", Notation())
+    written, counts = pc.value_counts(column).flatten()
+    filled = ~cells.is_missing(pa.chunked_array([written]))
+    written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
+    numbers = np.sort(cells.values_of(written, "number", Notation()))
     is_fraction = numbers % 1 > 0
     if (is_fraction.any() and not is_person) or _are_days(name, numbers):
         return False
-    counted = pc.value_counts(column)
-    numbers = cells.values_of(counted.field("values"), "number", Notation())
-    filled = ~cells.is_missing(pa.chunked_array([counted.field("values")]))
-    times, numbers = (
-        counted.field("counts").to_numpy()[filled],
-        np.sort(numbers[filled]),
-    )
     rows = times.sum()
     if not _FEW < len(times) < rows or is_person:
         return bool(_FEW < len(times) < rows)
     if rows > _VISITS * len(times):
         return False
     is_text = bool(np.isnan(numbers).any())
-    text = str(counted.field("values")[int(filled.argmax())])
+    text = str(written[0])
     if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
         return False
     hint = _ID.search(name)
@@ -289,9 +278,9 @@ def repeats(name: str, column: Cells) -> bool:
 
 
 def _are_days(name: str, numbers: np.ndarray) -> bool:
-    """Whether numbers are those of days in Excel, by the name of the column."""
-    ends = np.nanmin(numbers, initial=np.inf), np.nanmax(numbers, initial=0)
-    return bool(_DATED.search(name) and ends[0] > 366 and 20_000 < ends[1] < 60_000)
+    """Whether they are counts of days, as Excel keeps dates, by the column's name."""
+    of_days = (numbers > 5_000) & (numbers < 60_000)
+    return bool(_DATED.search(name)) and bool(of_days.all())
 
 
 def _draft_column(
@@ -330,10 +319,9 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     At most three other texts may mean a missing one. What is a quantity, too, but not
     as in most rows, is asked of.
     """
-    fits = []
+    fits, sample = [], pa.chunked_array([pc.unique(column)[:_FEW]])
     for type_, form in literals.WORDS["scales"]:
         plain = cells.without_limits(column) if type_ == "number" else column
-        sample = pa.chunked_array([pc.unique(plain)[:_FEW]])
         if not np.isnan(cells.values_of(sample, type_, notation, form)).all():
             values = cells.values_of(plain, type_, notation, form)
             fits.append((np.isnan(values[~missing]).sum(), type_, form, values))
@@ -342,9 +330,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
         return None
     _, type_, form, values = fits[np.argmin(lacking)]
     if type_ == "date" and lacking.count(min(lacking)) == 2:  # 3.4.2024 has all forms
+        cell = files.quoted(column[int(missing.argmin())].as_py())
         return _LEFT_OUT, (
-            f"{files.quoted(column[int(missing.argmin())].as_py())}: a date? state type "
-            '= "date" and form = "dd/mm/yyyy" or "mm/dd/yyyy"'
+            f'{cell}: a date? state type = "date" and form = "dd/mm/yyyy" or '
+            '"mm/dd/yyyy"'
         )
     is_odd = np.isnan(values) & ~missing
     unlimited = cells.values_of(column, type_, notation, form)
@@ -366,7 +355,7 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     )
     scaled, note = _numeric(scale, values, np.isnan(values))
     questions = [
-        f"{_listed([*map(files.quoted, texts)])}: {question}"
+        f"{files.shortened([*map(files.quoted, texts)])}: {question}"
         for texts, question in ((limits, _LIMITS), (oddities, f"a missing {type_}?"))
         if texts
     ]
@@ -385,11 +374,9 @@ def _code(
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
     present = numbers[~np.isnan(numbers)]
-    if _are_days(name, numbers):
-        return _LEFT_OUT, (
-            f"{present[0]:.5g}: days as Excel counts them, "
-            f"{literals.date_of(present[0] - _EXCEL)}? write dates as 2024-12-31"
-        )
+    if _are_days(name, present):
+        why = f"{present[0]:g}: a date as a count of days? write it as 2024-12-31"
+        return _LEFT_OUT, why
     if len(numbers) <= _FEW or (np.rint(present) != present).any():
         return None
     unique = len(np.unique(present)) == len(numbers)
@@ -421,7 +408,7 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     ):
         hint = "a number or a date? write it plainly"
     hint = hint and f"{files.quoted(example)}: {hint}"
-    if count == len(column) > _FEW and len(rest) == count:
+    if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
         why = f"{count} different texts: an identifier?"
@@ -439,14 +426,11 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
 
 
 def _spellings(names: Sequence[str]) -> str:
-    """A note on texts that differ in capitals or blanks alone; "" where none do."""
-    plain = [_BLANK.sub("", name.casefold()) for name in names]
-    counts = collections.Counter(plain)
-    alike = [name for name, key in zip(names, plain, strict=True) if counts[key] > 1]
+    """A note on texts that differ in capitals alone; "" where none do."""
+    counts = collections.Counter(map(str.casefold, names))
+    alike = [name for name in names if counts[name.casefold()] > 1]
     words = " and ".join(map(files.quoted, alike))
-    return words and (
-        f"{words} differ in capitals, blanks or hyphens alone: write them one way"
-    )
+    return words and f"{words} differ in capitals alone: write them one way"
 
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
@@ -457,7 +441,8 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     fifth, median, upper, top = np.quantile(present, quantiles, method="inverted_cdf")
     is_skewed = median - fifth <= _LEFT * (top - fifth)
     is_number = column.type == "number"
-    binary = is_number and ((present == low) | (present == high)).all()
+    codes = np.unique(present)
+    binary = is_number and len(codes) <= 2
     blank = missing.mean()
     fill = (float(median),) if blank else ()
     column = dataclasses.replace(
@@ -472,12 +457,10 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         ),
         from_data=bounds + fill,
     )
-    codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    days = [
-        str(literals.date_of(n)) for n in sorted({*bounds}) if column.type == "date"
-    ]
-    marks = _marks(present) if is_number else [*filter(_NO_DATES.__contains__, days)]
+    marks = _marks(present) if is_number else []
+    if column.type == "date":
+        marks = [day for day in _NO_DATES if literals.days(day) in bounds]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -558,7 +541,7 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
             if wide < min(3 * narrow, gaps.max() / 0.75):
-                where = _listed([names[n] for n in np.unique(clients[is_rare])])
+                where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
     return ""
 
@@ -571,30 +554,23 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     present = ~cells.is_missing(column)
     texts, codes = cells.distinct(column.filter(pa.array(present)))
-    places = clients[present], len(names) + codes
-    size = len(names) + len(texts)
-    links = coo_array((np.ones(len(codes)), places), (size, size))
-    parts = connected_components(links, directed=False)[1]
-    of_clients, of_texts = np.split(parts, [len(names)])
-    kinds, counts = np.unique(of_texts, return_counts=True)
-    if len(kinds) != 2 or counts.min() < 2:
+    writes = np.zeros((len(names), len(texts)), bool)
+    writes[clients[present], codes] = True
+    is_usual = writes[writes[:, np.bincount(codes).argmax()]].any(0)
+    is_rare = writes.any(1) & ~writes[:, is_usual].any(1)
+    of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
+    if np.logical_and(*of_kinds).any() or np.sum(of_kinds, 1).min() < 2:
         return ""
-    rare, usual = sorted(kinds, key=lambda kind: int((of_clients == kind).sum()))
+    if not writes[is_rare].all(0).any():  # of several kinds
+        return ""
     there, elsewhere = (
-        _listed([*map(files.quoted, itertools.compress(texts, of_texts == kind))])
-        for kind in (rare, usual)
+        files.shortened([*map(files.quoted, itertools.compress(texts, of_kind))])
+        for of_kind in of_kinds
     )
-    where = _listed([*itertools.compress(names, of_clients == rare)])
+    where = files.shortened([*itertools.compress(names, is_rare)])
     return f"{there} at client {where}, {elsewhere} elsewhere: other codes?"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_ODD]) + " …" * (len(names) > _MOST_ODD)
 
 
 def strict(
@@ -633,7 +609,7 @@ def strict(
 def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
     finite = np.isfinite(numbers)
-    names, _ = cells.distinct(column.slice(0, 0) if finite.any() else column)
+    names = [] if finite.any() else cells.distinct(column)[0]
     kinds = {literals.kind(text, Notation()) for text in names}
     if kinds == {"text", "missing"}:
         at = place(column, cells.is_missing(column))

@@ -33,7 +33,6 @@ _MISFITS = {
     "clamped": "beyond its bounds: another unit",
     "others": "in none of its categories: other codes",
 }
-_SHOWN = 20  # clients or columns that a warning names
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -285,7 +284,7 @@ def _training_clients(
     if absent := [name for name, at in zip(names, numbers, strict=True) if at < 0]:
         notices.append(
             f"{len(absent)} of {len(names)} clients train nothing, since all "
-            f"their rows are for the test: {_shortened(absent)}"
+            f"their rows are for the test: {files.shortened(absent)}"
         )
     return tuple(names[code] for code in present), numbers
 
@@ -313,14 +312,11 @@ def _misfits(
             listed = [f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)" for n in many]
             if listed:
                 lines.append(
-                    f"column {column} of {_shortened(listed)}: {_MISFITS[kind]} there "
-                    "than the schema has? This looked at the rows: keep it to yourself"
+                    f"column {column} of {files.shortened(listed)}: {_MISFITS[kind]} "
+                    "there than the schema has? This looked at the rows: keep it to "
+                    "yourself"
                 )
     return lines
-
-
-def _shortened(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + " …" * (len(names) > _SHOWN)
 
 
 def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
@@ -391,7 +387,7 @@ def _fit_schema(
     if undeclared and UNDECLARED in dropped:
         notices.append(
             "columns that the schema does not name are ignored: "
-            f"{_shortened(undeclared)}"
+            f"{files.shortened(undeclared)}"
         )
         undeclared = []
     wrong = [
