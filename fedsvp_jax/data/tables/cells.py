@@ -233,8 +233,8 @@ def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.n
         return np.asarray(pc.match_substring_regex(column, f"^[+-]?{pattern}$"))
 
     in_groups = matches(rf"[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+")
-    is_number = np.isfinite(numbers(column, literals.Notation(decimal)))
-    is_fraction = is_number & has_mark & ~in_groups
+    values = numbers(column, literals.Notation(decimal))
+    is_fraction = np.isfinite(values) & has_mark & ~in_groups
     is_odd = in_groups & matches(".*0") if is_fraction.any() else in_groups
     shorter = matches(rf"[0-9]{{1,3}}(?:[{decimal}][0-9]{{1,2}})?")
     return is_fraction, in_groups, is_odd & shorter.any()

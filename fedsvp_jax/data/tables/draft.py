@@ -50,8 +50,7 @@ REPEAT = (
     '"{0}" in the schema makes a person the unit'
 )
 _DATED = re.compile(
-    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admi(tted|ssion)|aufnahme"
-    "|entlassung|discharged?|surgery|operation|entry|exit|naissance|nascita)$",
+    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admitted|discharged)$",
     re.I,
 )
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
@@ -135,27 +134,26 @@ def proposed(
                 name, column, notation, f"{source}: column {name}"
             )
             schema_columns[name], notes[f"columns.{name}"] = kind, [note]
+            note = ""
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, notation)
                 note = _units(numbers, of_client, client_names)
             elif kind.type == "category":
                 note = _codes(column, of_client, client_names)
-            notes[f"columns.{name}"] += [note] * (kind.type in ("number", "category"))
+            notes[f"columns.{name}"].append(note)
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
-        notes["label"] = [
+        notes["label"] = [_spellings(class_names)] + [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
             if 2 < len(class_names) <= literals.WORDS["unknown"].get(name.lower(), 0)
         ]
-        notes["label"].append(_spellings(class_names))
     files.refuse(faults)
-    for questions in (
-        dependences.repetitions(features, schema_columns, notation),
-        dependences.notes(features, columns[label], label),
+    for name, note in (
+        *dependences.repetitions(features, schema_columns, notation).items(),
+        *dependences.notes(features, columns[label], label).items(),
     ):
-        for name, note in questions.items():
-            notes[f"columns.{name}"].append(note)
+        notes[f"columns.{name}"].append(note)
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -172,8 +170,9 @@ def proposed(
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
     with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
         if person is not None:
-            of_person = cells.distinct(columns[person])[1]
-            check_one_client(of_person, of_client, client_names, source)
+            check_one_client(
+                cells.distinct(columns[person])[1], of_client, client_names, source
+            )
     texts = {
         name: text
         for name, each in notes.items()
@@ -247,7 +246,7 @@ def repeats(name: str, column: Cells) -> bool:
     written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
     numbers = np.sort(cells.values_of(written, "number", Notation()))
     is_fraction = numbers % 1 > 0
-    if (is_fraction.any() and not is_person) or _are_days(name, numbers):
+    if (is_fraction.any() and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
     if not _FEW < len(times) < rows or is_person:
@@ -275,12 +274,6 @@ def repeats(name: str, column: Cells) -> bool:
         return True
     is_apart = np.median(np.diff(numbers / _APART)) >= 1
     return bool(is_apart and (times > 1).mean() > 0.02 and not is_rounded)
-
-
-def _are_days(name: str, numbers: np.ndarray) -> bool:
-    """Whether they are counts of days, as Excel keeps dates, by the column's name."""
-    of_days = (numbers > 5_000) & (numbers < 60_000)
-    return bool(_DATED.search(name)) and bool(of_days.all())
 
 
 def _draft_column(
@@ -336,11 +329,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
             '"mm/dd/yyyy"'
         )
     is_odd = np.isnan(values) & ~missing
-    unlimited = cells.values_of(column, type_, notation, form)
-    is_limit = ~np.isnan(values) & np.isnan(unlimited)
+    is_limit = np.isnan(cells.values_of(column, type_, notation, form)) & ~missing
     limits, oddities = (
         pc.unique(column.filter(pa.array(where))).to_pylist()
-        for where in (is_limit, is_odd)
+        for where in (is_limit & ~is_odd, is_odd)
     )
     is_text = {literals.kind(text, notation) for text in oddities} <= {"text"}
     if len(oddities) > _MOST_ODD or not is_text:
@@ -374,8 +366,8 @@ def _code(
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
     present = numbers[~np.isnan(numbers)]
-    if _are_days(name, present):
-        why = f"{present[0]:g}: a date as a count of days? write it as 2024-12-31"
+    if _DATED.search(name) and 5_000 < present.min() <= present.max() < 60_000:
+        why = f"{present[0]:g}: a date, as Excel counts days? write it as 2024-12-31"
         return _LEFT_OUT, why
     if len(numbers) <= _FEW or (np.rint(present) != present).any():
         return None

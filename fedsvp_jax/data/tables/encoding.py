@@ -153,9 +153,9 @@ def _encode_column(
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
     attribute = None
-    is_whole = column.type == "number" and column.fill is None
     if (
-        is_whole
+        column.type == "number"
+        and column.fill is None
         and not (column.missing or column.limits)
         and (numbers == np.rint(numbers)).all()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES

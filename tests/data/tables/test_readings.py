@@ -382,7 +382,7 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "days as Excel counts them": (
         "admission_date",
         of_rows(lambda n: 43_000 + n % 60),
-        "43000: a date as a count of days? write it as 2024-12-31",
+        "43000: a date, as Excel counts days? write it as 2024-12-31",
     ),
     "names of persons": (
         "Name",
