@@ -74,7 +74,6 @@ _UNITS = {  # the least factor between medians of clients, and between numbers
     "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
     "values near {:.5g} and near {:.5g}: two units?": 2.7,
 }
-_NO_DATES = literals.WORDS["placeholders"]
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -280,13 +279,13 @@ def _draft_column(
     name: str, column: Cells, notation: Notation, source: str
 ) -> Proposal:
     numbers = cells.values_of(column, "number", notation)
-    is_number = ~np.isnan(numbers)
-    missing = cells.is_missing(column) & ~is_number
-    not_numbers = ~is_number & ~missing
+    is_nan = np.isnan(numbers)
+    missing = cells.is_missing(column) & is_nan
+    not_numbers = is_nan & ~missing
     if missing.all():
         return _LEFT_OUT, "no cell has a value"
     present = column.filter(pa.array(~missing))
-    if cells.num_distinct(present) == 1 and (is_number.any() or not missing.any()):
+    if cells.num_distinct(present) == 1 and not (is_nan.all() and missing.any()):
         blank = "cell that has a value: does a blank mean no? write 0"
         return _LEFT_OUT, (
             f"constant: {files.quoted(present[0].as_py())} in every "
@@ -452,7 +451,8 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
     marks = _marks(present) if is_number else []
     if column.type == "date":
-        marks = [day for day in _NO_DATES if literals.days(day) in bounds]
+        days = literals.WORDS["placeholders"]
+        marks = [day for day in days if literals.days(day) in bounds]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -553,15 +553,14 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     is_usual = writes[writes[:, np.bincount(codes).argmax()]].any(0)
     is_rare = writes.any(1) & ~writes[:, is_usual].any(1)
     of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
-    if np.logical_and(*of_kinds).any() or np.sum(of_kinds, 1).min() < 2:
-        return ""
-    if not writes[is_rare].all(0).any():  # of several kinds
+    is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
+    if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
         return ""
     there, elsewhere = (
-        files.shortened([*map(files.quoted, itertools.compress(texts, of_kind))])
+        files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds
     )
-    where = files.shortened([*itertools.compress(names, is_rare)])
+    where = files.shortened(np.array(names)[is_rare].tolist())
     return f"{there} at client {where}, {elsewhere} elsewhere: other codes?"
 
 
