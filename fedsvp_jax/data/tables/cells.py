@@ -190,12 +190,12 @@ def values_of(
       form: of dates with slashes, of `literals.DATE_FORMS`.
     """
     if type_ in ("number", "percent"):
-        is_value: Any = True
-        if type_ == "percent":  # `45 %` is 45, and so is `45%`
-            is_value = np.asarray(pc.ends_with(texts(column), "%"))
-            column = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
+        if type_ == "percent":
+            column = texts(column)
+            is_percent = pc.ends_with(column, "%")
+            column = pc.if_else(is_percent, _without_percent(column), None)
         values = numbers(column, notation)
-        return np.where(is_value & np.isfinite(values), values, np.nan)
+        return np.where(np.isfinite(values), values, np.nan)
     written = texts(column)
     if type_ == "time":
         return _of_each(written, literals.hours)
@@ -211,19 +211,33 @@ def without_limits(column: Cells) -> Cells:
     return pc.replace_substring_regex(column, literals.BEYOND, "")
 
 
-def fractions(
-    column: Cells, decimal: str, type_: str = "number"
-) -> tuple[np.ndarray, np.ndarray]:
-    """(rows,) bool: numbers with this mark before a fraction; then those that may have
-    it between thousands, as in `12,697`.
+def _without_percent(column: Cells) -> Cells:
+    """`45 %` is 45, and so is `45%`."""
+    return pc.utf8_rtrim_whitespace(pc.utf8_rtrim(column, "%"))
+
+
+def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows,) bool: numbers and per cents with this mark before a fraction; those that
+    may have it between thousands, as in `12,697`; and those of them that no program
+    writes as fractions beside the column's others.
+
+    These are `49.500` beside `34.5`, which lacks the zeros; and all beside whole
+    numbers below 1,000, if no fraction has another number of digits.
     """
     has_mark = pc.match_substring(column, decimal).to_numpy()
     if not has_mark.any():
-        return has_mark, has_mark
-    group = rf"^[+-]?[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+(?: ?%)?$"
-    in_groups = pc.match_substring_regex(column, group).to_numpy()
-    values = values_of(column, type_, literals.Notation(decimal))
-    return np.isfinite(values) & has_mark & ~in_groups, in_groups
+        return has_mark, has_mark, has_mark
+    column = _without_percent(column)
+
+    def matches(pattern: str) -> np.ndarray:
+        return np.asarray(pc.match_substring_regex(column, f"^[+-]?{pattern}$"))
+
+    in_groups = matches(rf"[1-9][0-9]{{0,2}}(?:[{decimal}][0-9]{{3}})+")
+    values = numbers(column, literals.Notation(decimal))
+    is_fraction = np.isfinite(values) & has_mark & ~in_groups
+    is_odd = in_groups & matches(".*0") if is_fraction.any() else in_groups
+    shorter = matches(rf"[0-9]{{1,3}}(?:[{decimal}][0-9]{{1,2}})?")
+    return is_fraction, in_groups, is_odd & shorter.any()
 
 
 def place(column: Cells, wrong: np.ndarray) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..dataset import Names
+from ..dataset import Names, check_one_client
 from . import (
     cells,
     csv_file,
@@ -35,8 +35,8 @@ from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|index|mrn|nhs|case|visit|fall|name|phone"
-    "|tel|mobile|fax)$|nummer$|^unnamed",
+    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|mrn|nhs|case|visit|fall|phone|tel|mobile"
+    "|fax)$|nummer$|^unnamed|(?P<word>(^|[ _.-]|sur|last|first|nach|vor)(name|index))$",
     re.I,
 )
 _PERSON = re.compile(
@@ -48,6 +48,10 @@ REPEAT = (
     "values of column {0} repeat, as ids of persons do: ε protects one row, so a "
     'person with several is protected less; unit = "person" and [person] column = '
     '"{0}" in the schema makes a person the unit'
+)
+_DATED = re.compile(
+    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admitted|discharged)$",
+    re.I,
 )
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
@@ -70,7 +74,6 @@ _UNITS = {  # the least factor between medians of clients, and between numbers
     "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
     "values near {:.5g} and near {:.5g}: two units?": 2.7,
 }
-_UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -104,55 +107,52 @@ def proposed(
     if "" in columns:
         notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
+    schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     features = {name: columns[name] for name in rest if name not in drop}
     person = next(
         (n for n in features if _PERSON.match(n) and repeats(n, features[n])), None
     )
     if person is not None:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
-        rest.remove(person)
-        del features[person]
+        del schema_columns[person], features[person]
     if notation is None:
         notation = written_notation(features, form.divider if form else ",", source)
-    schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     faults: list[str] = []
     class_names: Names = ()
-    for name, column in features.items():
-        with files.collected(faults):
-            schema_columns[name], note = _draft_column(
-                name, column, notation, f"{source}: column {name}"
-            )
-            notes[f"columns.{name}"] = [note]
-    repeated = dependences.repetitions(features, schema_columns, notation)
-    for name, note in repeated.items():
-        notes[f"columns.{name}"].append(note)
     client_names, of_client = [""], np.zeros(len(columns[label]), int)
     if client is not None:
         client_names, of_client = cells.distinct(columns[client])
-    for name, kind in schema_columns.items():
-        if kind.type == "number":
-            numbers, _ = encoding.marked(features[name], kind, notation)
-            notes[f"columns.{name}"] += [_units(numbers, of_client, client_names)]
-        if kind.type == "category":
-            note = _codes(features[name], of_client, client_names)
-            notes[f"columns.{name}"].append(note)
-    with files.collected(faults):
-        if client is not None:
+        notes["client"] = [_spellings(client_names)]
+        with files.collected(faults):
             encoding.check_named(
                 columns[client], "client", f"{source}: column {client}"
             )
-            notes["client"] = [_spellings(client_names)]
+    for name, column in features.items():
+        with files.collected(faults):
+            kind, note = _draft_column(
+                name, column, notation, f"{source}: column {name}"
+            )
+            schema_columns[name], notes[f"columns.{name}"] = kind, [note]
+            note = ""
+            if kind.type == "number":
+                numbers, _ = encoding.marked(column, kind, notation)
+                note = _units(numbers, of_client, client_names)
+            elif kind.type == "category":
+                note = _codes(column, of_client, client_names)
+            notes[f"columns.{name}"].append(note)
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
-        notes["label"] = [
+        notes["label"] = [_spellings(class_names)] + [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
-            if name.lower() in _UNKNOWN
+            if 2 < len(class_names) <= literals.WORDS["unknown"].get(name.lower(), 0)
         ]
-        notes["label"].append(_spellings(class_names))
-        for name, note in dependences.notes(features, columns[label], label).items():
-            notes[f"columns.{name}"].append(note)
     files.refuse(faults)
+    for name, note in (
+        *dependences.repetitions(features, schema_columns, notation).items(),
+        *dependences.notes(features, columns[label], label).items(),
+    ):
+        notes[f"columns.{name}"].append(note)
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -167,6 +167,11 @@ def proposed(
     )
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
+    with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
+        if person is not None:
+            check_one_client(
+                cells.distinct(columns[person])[1], of_client, client_names, source
+            )
     texts = {
         name: text
         for name, each in notes.items()
@@ -181,34 +186,31 @@ def written_notation(
     """How the numbers of a table are written.
 
     Raises:
-      ValueError: some have a point before the fraction, and some a comma; or every mark
-        has three digits behind it, so that it may stand between thousands.
+      ValueError: some have a point before the fraction, and some a comma; or marks that
+        have three digits behind them may stand between thousands.
     """
-    fractions, groups = (
-        {mark: list[str]() for mark in literals.DECIMALS} for _ in range(2)
-    )
+    places: dict[tuple[str, int], list[str]] = collections.defaultdict(list)
     for name, column in columns.items():
-        if cells.is_numeric(column):
-            continue
-        for mark in literals.DECIMALS:
-            masks = cells.fractions(column, mark)
-            for seen, where in zip((fractions, groups), masks, strict=True):
+        for mark in "" if cells.is_numeric(column) else literals.DECIMALS:
+            for kind, where in enumerate(cells.fractions(column, mark)):
                 if where.any():
-                    seen[mark].append(f"{name} {place(column, where)}")
-    if fractions[","] and fractions["."]:
+                    places[mark, kind].append(f"{name} {place(column, where)}")
+    points, commas = ("; ".join(places[mark, 0]) for mark in literals.DECIMALS)
+    if points and commas:
         raise ValueError(
-            f"{source}: decimal commas in {'; '.join(fractions[','])}, and decimal "
-            f"points in {'; '.join(fractions['.'])}: write all of them one way, or "
-            "leave columns out (--drop_columns)"
+            f"{source}: decimal commas in {commas}, and decimal points in {points}: "
+            "write all of them one way, or leave columns out (--drop_columns)"
         )
-    decimal = "," if fractions[","] else "."
+    decimal = "," if commas else "."
     for mark in literals.DECIMALS:
-        by_header = mark == "." and not fractions["."] and divider == ";"
-        if groups[mark] and (mark != decimal or by_header):
+        by_header = mark == "." and not points and divider == ";"
+        doubtful = places[mark, 1 if mark != decimal or by_header else 2]
+        if doubtful:
             raise ValueError(
-                f"{source}: every {mark!r} in numbers of {'; '.join(groups[mark])} has "
-                "three digits behind it: state whether it stands between thousands "
-                f'(--thousands="{mark}") or before a fraction (--decimal="{mark}")'
+                f"{source}: {mark!r} in numbers of {'; '.join(doubtful)} has three "
+                "digits behind it: state whether it stands between thousands "
+                f'(--thousands="{mark}", or write them without) or before a fraction '
+                f'(--decimal="{mark}")'
             )
     return Notation(decimal)
 
@@ -219,7 +221,7 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     A label that has no such name is the last column of 2 to 10 different values.
     """
     low = {name.lower(): name for name in columns}
-    by_name = (low[name] for name in literals.WORDS["labels"] if name in low)
+    by_name = filter(None, map(low.get, literals.WORDS["labels"]))
     few = (
         name
         for name in reversed(columns)
@@ -227,9 +229,7 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     )
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
-    client = next(
-        (words[name] for name in literals.WORDS["clients"] if name in words), None
-    )
+    client = next(filter(None, map(words.get, literals.WORDS["clients"])), None)
     return {"label": label, "client": None if client == label else client}
 
 
@@ -240,27 +240,24 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = bool(_PERSON.match(name))
-    is_fraction = cells.values_of(column, "number", Notation()) % 1 > 0
-    if is_fraction.any() and not is_person:
+    written, counts = pc.value_counts(column).flatten()
+    filled = ~cells.is_missing(pa.chunked_array([written]))
+    written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
+    numbers = np.sort(cells.values_of(written, "number", Notation()))
+    is_fraction = numbers % 1 > 0
+    if (is_fraction.any() and not is_person) or _DATED.search(name):
         return False
-    counted = pc.value_counts(column)
-    numbers = cells.values_of(counted.field("values"), "number", Notation())
-    filled = ~cells.is_missing(pa.chunked_array([counted.field("values")]))
-    times, numbers = (
-        counted.field("counts").to_numpy()[filled],
-        np.sort(numbers[filled]),
-    )
     rows = times.sum()
     if not _FEW < len(times) < rows or is_person:
         return bool(_FEW < len(times) < rows)
     if rows > _VISITS * len(times):
         return False
     is_text = bool(np.isnan(numbers).any())
-    text = str(counted.field("values")[int(filled.argmax())])
+    text = str(written[0])
     if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
         return False
     hint = _ID.search(name)
-    if hint and hint[2] not in ("name", "index"):
+    if hint and not hint["word"]:
         return True
     if is_text:
         return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
@@ -282,13 +279,13 @@ def _draft_column(
     name: str, column: Cells, notation: Notation, source: str
 ) -> Proposal:
     numbers = cells.values_of(column, "number", notation)
-    is_number = ~np.isnan(numbers)
-    missing = cells.is_missing(column) & ~is_number
-    not_numbers = ~is_number & ~missing
+    is_nan = np.isnan(numbers)
+    missing = cells.is_missing(column) & is_nan
+    not_numbers = is_nan & ~missing
     if missing.all():
         return _LEFT_OUT, "no cell has a value"
     present = column.filter(pa.array(~missing))
-    if cells.num_distinct(present) == 1 and (is_number.any() or not missing.any()):
+    if cells.num_distinct(present) == 1 and not (is_nan.all() and missing.any()):
         blank = "cell that has a value: does a blank mean no? write 0"
         return _LEFT_OUT, (
             f"constant: {files.quoted(present[0].as_py())} in every "
@@ -301,52 +298,59 @@ def _draft_column(
         )
     if repeats(name, column):
         return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
-    if not not_numbers.any():
-        return _code(name, column, numbers, source) or _numeric(
-            SchemaColumn("number"), numbers, missing
-        )
-    rest = column.filter(pa.array(not_numbers))
-    if not is_number.any() and (scaled := _scaled(column, rest, notation, missing)):
-        return scaled
-    numbers = cells.values_of(cells.without_limits(column), "number", notation)
-    is_odd = not_numbers & np.isnan(numbers)
-    limits, oddities = (
-        pc.unique(column.filter(pa.array(where))).slice(0, _MOST_ODD + 1).to_pylist()
-        for where in (not_numbers & ~is_odd, is_odd)
+    if not not_numbers.any() and (code := _code(name, column, numbers, source)):
+        return code
+    return _scaled(column, missing, notation) or _category(
+        name, column, column.filter(pa.array(not_numbers)), source
     )
-    few = len(oddities) <= _MOST_ODD and 2 * is_odd.sum() <= len(numbers)
-    if few and is_number.any():
-        declared = SchemaColumn(
-            "number", missing=tuple(sorted(oddities)), limits=bool(limits)
-        )
-        numeric, note = _numeric(declared, numbers, np.isnan(numbers))
-        questions = {_LIMITS: limits, "a missing number?": oddities}
-        notes = [
-            f"{', '.join(map(files.quoted, texts))}: {question}"
-            for question, texts in questions.items()
-            if texts
-        ]
-        return numeric, "; ".join(filter(None, (*notes, note)))
-    return _category(name, column, rest, source)
 
 
-def _scaled(
-    column: Cells, rest: Cells, notation: Notation, missing: np.ndarray
-) -> Proposal | None:
-    """Dates, times or per cents; None where the texts are something else."""
-    fits = []
+def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal | None:
+    """Numbers, dates, times or per cents, as most cells are; None where they are texts.
+
+    At most three other texts may mean a missing one. What is a quantity, too, but not
+    as in most rows, is asked of.
+    """
+    fits, sample = [], pa.chunked_array([pc.unique(column)[:_FEW]])
     for type_, form in literals.WORDS["scales"]:
-        if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
-            continue
-        values = cells.values_of(column, type_, notation, form)
-        if not np.isnan(values[~missing]).any():
-            fits.append(_numeric(SchemaColumn(type_, form=form), values, missing))
-    if len(fits) == 2:  # a date without slashes has all three forms
+        plain = cells.without_limits(column) if type_ == "number" else column
+        if not np.isnan(cells.values_of(sample, type_, notation, form)).all():
+            values = cells.values_of(plain, type_, notation, form)
+            fits.append((np.isnan(values[~missing]).sum(), type_, form, values))
+    lacking = [fit[0] for fit in fits]
+    if not fits or 2 * min(lacking) > len(column):
+        return None
+    _, type_, form, values = fits[np.argmin(lacking)]
+    if type_ == "date" and lacking.count(min(lacking)) == 2:  # 3.4.2024 has all forms
+        cell = files.quoted(column[int(missing.argmin())].as_py())
         return _LEFT_OUT, (
-            f'{files.quoted(rest[0].as_py())}: a date? state type = "date" and form = '
-            '"dd/mm/yyyy" or "mm/dd/yyyy"'
+            f'{cell}: a date? state type = "date" and form = "dd/mm/yyyy" or '
+            '"mm/dd/yyyy"'
         )
-    return fits[0] if fits else None
+    is_odd = np.isnan(values) & ~missing
+    is_limit = np.isnan(cells.values_of(column, type_, notation, form)) & ~missing
+    limits, oddities = (
+        pc.unique(column.filter(pa.array(where))).to_pylist()
+        for where in (is_limit & ~is_odd, is_odd)
+    )
+    is_text = {literals.kind(text, notation) for text in oddities} <= {"text"}
+    if len(oddities) > _MOST_ODD or not is_text:
+        if is_text and type_ == "number":
+            return None
+        return _LEFT_OUT, (
+            f"no {form if type_ == 'date' else type_} {place(column, is_odd)}, as in "
+            "most rows: write all one way, or leave them blank"
+        )
+    scale = SchemaColumn(
+        type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
+    )
+    scaled, note = _numeric(scale, values, np.isnan(values))
+    questions = [
+        f"{files.shortened([*map(files.quoted, texts)])}: {question}"
+        for texts, question in ((limits, _LIMITS), (oddities, f"a missing {type_}?"))
+        if texts
+    ]
+    return scaled, "; ".join(filter(None, (*questions, note)))
 
 
 def _code(
@@ -361,6 +365,9 @@ def _code(
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
     present = numbers[~np.isnan(numbers)]
+    if _DATED.search(name) and 5_000 < present.min() <= present.max() < 60_000:
+        why = f"{present[0]:g}: a date, as Excel counts days? write it as 2024-12-31"
+        return _LEFT_OUT, why
     if len(numbers) <= _FEW or (np.rint(present) != present).any():
         return None
     unique = len(np.unique(present)) == len(numbers)
@@ -392,12 +399,12 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     ):
         hint = "a number or a date? write it plainly"
     hint = hint and f"{files.quoted(example)}: {hint}"
-    if count == len(column) > _FEW and len(rest) == count:
+    if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
         why = f"{count} different texts: an identifier?"
     elif count > _FEW and (hint or _ID.search(name)):
-        why = "an identifier, by its name?"
+        why = "an identifier, or names of persons?"
     else:
         names = encoding.by_name(column, source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
@@ -425,7 +432,8 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     fifth, median, upper, top = np.quantile(present, quantiles, method="inverted_cdf")
     is_skewed = median - fifth <= _LEFT * (top - fifth)
     is_number = column.type == "number"
-    binary = is_number and ((present == low) | (present == high)).all()
+    codes = np.unique(present)
+    binary = is_number and len(codes) <= 2
     blank = missing.mean()
     fill = (float(median),) if blank else ()
     column = dataclasses.replace(
@@ -440,9 +448,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         ),
         from_data=bounds + fill,
     )
-    codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    marks = _marks(present)
+    marks = _marks(present) if is_number else []
+    if column.type == "date":
+        days = literals.WORDS["placeholders"]
+        marks = [day for day in days if literals.days(day) in bounds]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -452,8 +462,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
         'then type = "drop"': is_whole
         and len(codes) > max(_FEW, _DIFFERENT * len(present)),
-        f"{', '.join(marks)}: a missing number? state it in missing": marks
-        and is_number,
+        f"{', '.join(marks)}: a missing {column.type}? state it in missing": marks,
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
@@ -524,7 +533,7 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
             if wide < min(3 * narrow, gaps.max() / 0.75):
-                where = _listed([names[n] for n in np.unique(clients[is_rare])])
+                where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
     return ""
 
@@ -537,30 +546,22 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     present = ~cells.is_missing(column)
     texts, codes = cells.distinct(column.filter(pa.array(present)))
-    places = clients[present], len(names) + codes
-    size = len(names) + len(texts)
-    links = coo_array((np.ones(len(codes)), places), (size, size))
-    parts = connected_components(links, directed=False)[1]
-    of_clients, of_texts = np.split(parts, [len(names)])
-    kinds, counts = np.unique(of_texts, return_counts=True)
-    if len(kinds) != 2 or counts.min() < 2:
+    writes = np.zeros((len(names), len(texts)), bool)
+    writes[clients[present], codes] = True
+    is_usual = writes[writes[:, np.bincount(codes).argmax()]].any(0)
+    is_rare = writes.any(1) & ~writes[:, is_usual].any(1)
+    of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
+    is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
+    if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
         return ""
-    rare, usual = sorted(kinds, key=lambda kind: int((of_clients == kind).sum()))
     there, elsewhere = (
-        _listed([*map(files.quoted, itertools.compress(texts, of_texts == kind))])
-        for kind in (rare, usual)
+        files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
+        for of_kind in of_kinds
     )
-    where = _listed([*itertools.compress(names, of_clients == rare)])
+    where = files.shortened(np.array(names)[is_rare].tolist())
     return f"{there} at client {where}, {elsewhere} elsewhere: other codes?"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_ODD]) + " …" * (len(names) > _MOST_ODD)
 
 
 def strict(
@@ -599,7 +600,7 @@ def strict(
 def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
     finite = np.isfinite(numbers)
-    names, _ = cells.distinct(column.slice(0, 0) if finite.any() else column)
+    names = [] if finite.any() else cells.distinct(column)[0]
     kinds = {literals.kind(text, Notation()) for text in names}
     if kinds == {"text", "missing"}:
         at = place(column, cells.is_missing(column))

@@ -129,7 +129,7 @@ def _notation(schema: Schema, table: Columns) -> literals.Notation:
 
     def occurs(mark: str) -> bool:
         return any(
-            cells.fractions(table[name], mark, column.type)[0].any()
+            cells.fractions(table[name], mark)[0].any()
             for name, column in schema.features.items()
             if column.type in ("number", "percent")
             and name in table
@@ -157,9 +157,9 @@ def _encode_column(
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
     attribute = None
-    is_whole = column.type == "number" and column.fill is None
     if (
-        is_whole
+        column.type == "number"
+        and column.fill is None
         and not (column.missing or column.limits)
         and (numbers == np.rint(numbers)).all()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES

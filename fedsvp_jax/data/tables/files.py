@@ -12,6 +12,7 @@ from fedsvp_jax.core.settings import unknown
 from ..dataset import Names, integer_labels
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+_NAMED = 10  # clients, columns or cells that a sentence lists
 _SHOWN = 8  # faults of which an error tells
 
 
@@ -68,6 +69,11 @@ def quoted(text: object) -> str:
     """A text of a file as an error message quotes it."""
     quote = str(text)
     return repr(quote if len(quote) <= 40 else f"{quote[:40]}…")
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first names, and a sign of others."""
+    return ", ".join(names[:_NAMED]) + " …" * (len(names) > _NAMED)
 
 
 def check_printable(texts: Iterable[str], source: str) -> None:

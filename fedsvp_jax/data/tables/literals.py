@@ -100,12 +100,11 @@ def time_of(number_of_hours: float) -> datetime.time:
 
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-GROUPED = re.compile(WORDS["hints"]["grouped"][0])
 
 
 def grouped(text: str) -> str:
     """The mark between groups of three digits (`12,697`); "" where there is none."""
-    match = GROUPED.fullmatch(text)
+    match = re.fullmatch(WORDS["hints"]["grouped"][0], text)
     return match[1] if match else ""
 
 

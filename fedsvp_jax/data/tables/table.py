@@ -32,7 +32,6 @@ _MISFITS = {
     "clamped": "beyond its bounds: another unit",
     "others": "in none of its categories: other codes",
 }
-_SHOWN = 20  # clients or columns that a warning names
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -45,7 +44,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     schema = settings.declared()
     columns, form = table_file.read_table(path, schema)
     drop = listed_columns(settings.drop_columns or "", columns)
-    if schema is None and form is not None and form.divider == ";":
+    if schema is None and form is not None:
         features = {
             k: v for k, v in columns.items() if k not in (settings.label_column, *drop)
         }
@@ -283,7 +282,7 @@ def _training_clients(
     if absent := [name for name, at in zip(names, numbers, strict=True) if at < 0]:
         notices.append(
             f"{len(absent)} of {len(names)} clients train nothing, since all "
-            f"their rows are for the test: {_shortened(absent)}"
+            f"their rows are for the test: {files.shortened(absent)}"
         )
     return tuple(names[code] for code in present), numbers
 
@@ -311,14 +310,11 @@ def _misfits(
             listed = [f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)" for n in many]
             if listed:
                 lines.append(
-                    f"column {column} of {_shortened(listed)}: {_MISFITS[kind]} there "
-                    "than the schema has? This looked at the rows: keep it to yourself"
+                    f"column {column} of {files.shortened(listed)}: {_MISFITS[kind]} "
+                    "there than the schema has? This looked at the rows: keep it to "
+                    "yourself"
                 )
     return lines
-
-
-def _shortened(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + " …" * (len(names) > _SHOWN)
 
 
 def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
@@ -387,7 +383,8 @@ def _fit_schema(
     unnamed = [name for name in columns if name not in declared]
     if unnamed:
         notices.append(
-            f"columns that the schema does not name are ignored: {_shortened(unnamed)}"
+            "columns that the schema does not name are ignored: "
+            f"{files.shortened(unnamed)}"
         )
     wrong = []
     if label != schema.label:

@@ -317,7 +317,11 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         of_rows(lambda n: f"p{n % 60}"),
         '[person] column = "x id" in the schema makes a person the unit; of something',
     ),
-    "a text of its own in each row": ("x", of_rows(lambda n: f"note {n}"), "own in ev"),
+    "a text of its own in each row": (
+        "x",
+        of_rows(lambda n: f"note {n}"),
+        "own in ev",
+    ),
     "one number": ("x", each(7), "constant: '7' in every row"),
     "one text": ("x", each("Spital"), "constant: 'Spital'"),
     "one of all spellings": (
@@ -361,7 +365,29 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "months by name": (
         "x",
         of_rows(lambda n: f"{1 + n % 28} Feb 2024"),
-        "'1 Feb 2024': a number or a date? write it plainly",
+        "'1 Feb 2024': a date? write 2024-12-31",
+    ),
+    "months in German": ("x", of_rows(lambda n: f"{1 + n % 28}. Mai"), "a date? write"),
+    "days in two orders": (
+        "x",
+        [*of_rows(lambda n: f"{1 + n % 28}/01/2024")[1:], "01/31/2024"],
+        "no dd/mm/yyyy ('01/31/2024' in row 120, or 121 with the header), as in most "
+        "rows: write all one way",
+    ),
+    "fractions and per cents": (
+        "x",
+        each("0.12", "0.5", "12 %", "0.34"),
+        "no number ('12 %' in row 3, or 4 with the header, the first of 30)",
+    ),
+    "days as Excel counts them": (
+        "admission_date",
+        of_rows(lambda n: 43_000 + n % 60),
+        "43000: a date, as Excel counts days? write it as 2024-12-31",
+    ),
+    "names of persons": (
+        "Name",
+        of_rows(lambda n: f"Anna {'Meier' * (n % 60)}"),
+        "an identifier, or names of persons?",
     ),
     "durations": ("x", of_rows(lambda n: f"{n % 30} days"), "a number or a date?"),
     "signs behind numbers": ("x", of_rows(lambda n: f"{n % 60}-"), "a number or a da"),
@@ -842,3 +868,101 @@ def test_pounds_at_one_client_are_asked_of() -> None:
     note = draft.proposed(columns, label="y", client="site", source="a").notes
     assert "at client D" in note["columns.weight"]
     assert "another unit?" in note["columns.weight"]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_asked"),
+    [
+        (["49.500", "345", "812"], True),
+        (["49.500", "34.5", "812"], True),
+        (["1.234", "345", "2.345"], True),
+        (["1.234", "34.5", "812"], False),  # as R and pandas write fractions
+        (["1.230", "0.345", "12.000"], False),  # three digits in each
+        (["1,230", "345", "812"], True),
+    ],
+)
+def test_a_point_that_may_stand_between_thousands_is_asked_of(
+    values: list[str], is_asked: bool
+) -> None:
+    """49.500 beside 345 was 49.5 without a word, for another column had fractions."""
+    other = [cell.replace(".", values[0][-4]) for cell in each("0.5", "1.5")]
+    table = {"age": other, "x": each(*values), "died": DIED}
+    columns = table_file.columns_of(table, "a")
+    if not is_asked:
+        draft.proposed(columns, label="died", client=None, source="a")
+        return
+    remedy = (
+        r"digits behind it: .* \(--thousands=.*\) or before a fraction \(--decimal="
+    )
+    with pytest.raises(
+        ValueError, match=f"numbers of x .'{values[0]}' in row 1.*{remedy}"
+    ):
+        draft.proposed(columns, label="died", client=None, source="a")
+    stated = literals.Notation(values[0][-4])
+    schema, _ = draft.proposed(
+        columns, label="died", client=None, source="a", notation=stated
+    )
+    assert schema.columns["x"].type == "number"
+
+
+def test_per_cents_with_decimal_commas_are_read(tmp_path: pathlib.Path) -> None:
+    content = column(of_rows(lambda n: f"{n % 97},1 %"))
+    schema, _, _ = read(tmp_path / "a.csv", content)
+    assert schema.decimal == "," and schema.columns["x"].bounds == (0.1, 96.1)
+    points = {"age": of_rows(lambda n: f"{n}.5"), "x": each("14,1 %"), "died": DIED}
+    with pytest.raises(ValueError, match=r"commas in x .*points in age .*one way"):
+        read(tmp_path / "a.csv", written(points))
+
+
+@pytest.mark.parametrize(
+    ("classes", "asked"),
+    [
+        (["0", "1", "9"], "9"),
+        (["1", "2", "99"], "99"),
+        (["ja", "nein", "unbekannt"], "unbekannt"),
+        (["0", "9"], ""),
+        (["none", "some"], ""),
+        ([*"123456789"], ""),
+    ],
+)
+def test_a_class_that_may_mean_that_nobody_knows_is_asked_of(
+    classes: list[str], asked: str
+) -> None:
+    table = {"age": AGES, "died": each(*classes)}
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    question = f"{asked}: a class? if not, leave such rows out"
+    assert notes.get("label", "") == (question if asked else "")
+
+
+@pytest.mark.parametrize("mark", ["1900-01-01", "9999-12-31", "unknown", "2024-02-31"])
+def test_dates_that_may_mean_a_missing_one_are_asked_of(mark: str) -> None:
+    dates = of_rows(lambda n: f"2024-01-{1 + n % 31:02}")
+    table = {"x": [mark, *dates[1:]], "died": DIED}
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert f"{mark.strip()}" in notes["columns.x"]
+    assert "a missing date?" in notes["columns.x"]
+    assert schema.columns["x"].type == "date"
+    mended = dataclasses.replace(schema.columns["x"], missing=(mark,), fill=19_800.0)
+    data = from_table(table, schema=dataclasses.replace(schema, columns={"x": mended}))
+    assert data.changed_cells["x"]["missing"].sum() == 1
+
+
+def test_persons_at_several_clients_are_counted_before_a_training() -> None:
+    table = {
+        "patient": [f"p{n // 2}" for n in range(ROWS)],
+        "site": [["A", "B"][n % 2 * (n < 8)] for n in range(ROWS)],
+        "age": AGES,
+        "died": DIED,
+    }
+    notes = draft.proposed(table, label="died", client="site", source="a").notes
+    assert "a: 4 of 60 persons have rows at several clients" in notes["rows"]
+    assert "keep the rows that each has at one client" in notes["rows"]
+    table["site"] = ["A"] * 60 + ["B"] * 60
+    notes = draft.proposed(table, label="died", client="site", source="a").notes
+    assert "rows" not in notes
+
+
+def test_categories_beside_limits_are_no_numbers() -> None:
+    table = {"x": each("<1", "1-2", ">2"), "died": DIED}
+    schema, _ = draft.proposed(table, label="died", client=None, source="a")
+    assert schema.columns["x"].type == "category"
