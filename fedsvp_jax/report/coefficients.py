@@ -68,8 +68,10 @@ def effects(
 
 
 def noise_stds(run: RunFiles) -> np.ndarray | None:
-    """(T,) standard deviation of the noise in each round's update of a weight of w; None
-    where public numbers do not say it, or the server does more than to add."""
+    """(T,) standard deviation of each round's noise in the update of a weight of w.
+
+    None where public numbers do not say it, or the server does more than to add.
+    """
     norms = [row.get("aggregate_noise_l2") for row in run.metrics]
     if run.config.get("server_optimizer") != "sgd" or None in norms:
         return None
@@ -111,10 +113,11 @@ def standard_errors(
     """Standard errors of the log odds ratios of `changes`, from the training rows.
 
     Row i has the share a_i of the mean gradient by w, and the clipped gradient g_i. The
-    mean's derivative by w at the last model is H = QΛQᵀ. With r_t of the clients' rates,
-    R_t = Q·`responses`(r Λ)_t·Qᵀ, noise n_t moves the last model by Σ_t R_t n_t, and
+    mean's derivative by w at the last model is H = QΛQᵀ. At the clients' rates r_t and
+    with R_t = Q·`responses`(r Λ)_t·Qᵀ, noise n_t moves the last model by Σ_t R_t n_t, and
     other rows, whose mean gradient is off by e, by Σ_t r_t R_t e. Cov e = Σ_i a_i²
-    (g_i - ḡ)(g_i - ḡ)ᵀ (the sandwich of Huber 1967, after so many rounds).
+    (g_i - ḡ)(g_i - ḡ)ᵀ (the sandwich of Huber 1967, after so many rounds). No noise
+    hides the rows in these numbers: they are for the owner.
 
     Returns:
       `noise`: of noise drawn anew; `noise_and_rows`: of both drawn anew, each row by
