@@ -70,10 +70,11 @@ def effects(
 def noise_stds(run: RunFiles) -> np.ndarray | None:
     """(T,) standard deviation of each round's noise in the update of a weight of w.
 
-    None where public numbers do not say it, or the server does more than to add.
+    None where public numbers do not say it, the server does more than to add, or the
+    noise is in a client's step (`noise_sampler` gaussian of `per_example`).
     """
     norms = [row.get("aggregate_noise_l2") for row in run.metrics]
-    if run.config.get("server_optimizer") != "sgd" or None in norms:
+    if run.config.get("server_optimizer") != "sgd" or not all(norms):
         return None
     return np.array(norms) * np.sqrt(2 / run.summary["num_parameters"])
 
@@ -114,7 +115,7 @@ def standard_errors(
 
     Row i has the share a_i of the mean gradient by w, and the clipped gradient g_i. The
     mean's derivative by w at the last model is H = QΛQᵀ. At the clients' rates r_t and
-    with R_t = Q·`responses`(r Λ)_t·Qᵀ, noise n_t moves the last model by Σ_t R_t n_t, and
+    R_t = Q·`responses`(r Λ)_t·Qᵀ, noise n_t moves the last model by Σ_t R_t n_t, and
     other rows, whose mean gradient is off by e, by Σ_t r_t R_t e. Cov e = Σ_i a_i²
     (g_i - ḡ)(g_i - ḡ)ᵀ (the sandwich of Huber 1967, after so many rounds). No noise
     hides the rows in these numbers: they are for the owner.
