@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core import optimizers
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema
@@ -14,7 +13,7 @@ from fedsvp_jax.run.trained_model import MODEL, TrainedModel, read_tensors, sche
 
 from .read import RunFiles, read_run
 
-_ROUTE = routes.ROWS | {"model": "logistic", "num_classes": 2}
+_ROUTE = routes.ROWS | {"mechanism": "gaussian", "model": "logistic", "num_classes": 2}
 _LONGEST = 0.5**0.5  # |y - p|, at which the gradient by both logits has the norm 1
 Change = tuple[str, str | None]
 
@@ -116,9 +115,10 @@ def standard_errors(
     Row i has the share a_i of the mean gradient by w, and the clipped gradient g_i. The
     mean's derivative by w at the last model is H = QΛQᵀ. At the clients' rates r_t and
     R_t = Q·`responses`(r Λ)_t·Qᵀ, noise n_t moves the last model by Σ_t R_t n_t, and
-    other rows, whose mean gradient is off by e, by Σ_t r_t R_t e. Cov e = Σ_i a_i²
-    (g_i - ḡ)(g_i - ḡ)ᵀ (the sandwich of Huber 1967, after so many rounds). No noise
-    hides the rows in these numbers: they are for the owner.
+    other rows, whose mean gradient is off by e, by Σ_t r_t R_t e. Cov e is n times that
+    of the a_i g_i (the sandwich of Huber 1967, after so many rounds). The noise's
+    standard deviation tells r_t, to which it is in proportion. No noise hides the rows
+    in these numbers: they are for the owner.
 
     Returns:
       `noise`: of noise drawn anew; `noise_and_rows`: of both drawn anew, each row by
@@ -130,11 +130,11 @@ def standard_errors(
     is_route = _ROUTE.items() <= run.config.items() and len(shares) == len(parts)
     if stds is None or schema is None or not is_route:
         return {}
-    labels, size = data.train_labels, config.batch_size
+    labels = data.train_labels
     weight = np.array((config.class_weights or "1,1").split(","), float)[labels]
     share = np.zeros(len(labels))
     for of_client, rows in zip(shares, parts, strict=True):
-        share[rows] = of_client / max(size, len(rows))
+        share[rows] = of_client / max(config.batch_size, len(rows))
     inputs = np.insert(np.asarray(data.train_inputs, float), 0, 1, axis=1)
     lengths = np.linalg.norm(inputs, axis=1, keepdims=True)
     clipped = 2 * inputs * np.minimum(1, config.l2_norm_clip / lengths)
@@ -142,19 +142,11 @@ def standard_errors(
     error = weight * (chance - labels)
     slope = share * weight * chance * (1 - chance) * (abs(error) < _LONGEST)
     curvature, axes = np.linalg.eigh(clipped.T @ (inputs * slope[:, None]))
-    gradients = clipped * error.clip(-_LONGEST, _LONGEST)[:, None]
-    errors = share[:, None] * (gradients - share @ gradients / share.sum())
-    rounds = np.arange(len(stds))
-    rates = np.asarray(
-        optimizers.learning_rate(
-            config, config.learning_rate, config.num_rounds, rounds
-        )
-    )
+    gradients = clipped * (share * error.clip(-_LONGEST, _LONGEST))[:, None]
+    rates = config.learning_rate * stds / stds[0]
     response = responses(run.config, np.outer(rates, curvature))
     along = changes(schema)[1] @ axes
     noise = along**2 @ (stds**2 @ response**2)
-    of_rows = (along * (rates @ response)) @ (errors @ axes).T
-    return {
-        "noise": np.sqrt(noise),
-        "noise_and_rows": np.sqrt(noise + (of_rows**2).sum(1)),
-    }
+    by_row = (along * (rates @ response)) @ (gradients @ axes).T
+    both = noise + len(labels) * by_row.var(1)
+    return {"noise": np.sqrt(noise), "noise_and_rows": np.sqrt(both)}

@@ -47,7 +47,7 @@ def write_run_report(run_dir: str | Path) -> Path:
     hashes = run.sha256
     if params := summary.get("params_sha256"):
         hashes = hashes | {"final parameters": params}
-    values = {
+    values: Record = {
         "run": run,
         "schema": schema_of(folder),
         "effects": coefficients.effects(run, folder),

@@ -220,7 +220,7 @@ def trained(
     """The log odds of a run on the route, and their standard errors."""
     route = routes.PROMISE | routes.ROWS | {"target_delta": 1e-5, "delta": 1e-5}
     route |= {"num_clients": 2, "cohort_size": 2, "partition": "iid"}
-    route |= {"batch_size": 200, "num_rounds": 30, "learning_rate": 0.2}
+    route |= {"batch_size": 200, "num_rounds": 60, "learning_rate": 0.2}
     route |= {"learning_rate_schedule": "cosine", "total_epsilon": 4.0, "seed": seed}
     route |= {"noise_sampler": "discrete", "noise_bits": 24, "total_accounting": "rdp"}
     route |= {"l2_norm_clip": 2.0, "eval_every": 100} | settings
