@@ -110,13 +110,15 @@ def main(_: list[str]) -> None:
         command.print_folder(values.output_dir)
         raise
     from fedsvp_jax.influence import privacy
-    from fedsvp_jax.report import headline
+    from fedsvp_jax.report import coefficients, headline
 
     place = pathlib.Path(values.output_dir)
     model = None if data.schema is None else run.load_model(place)
     if values.goal is not None and values.reference:
         assert isinstance(data, Dataset)
         scores = run.reference_scores(config, data, model)
+        if model is not None:
+            scores |= coefficients.standard_errors(place, config, data, model)
         write_json(place / headline.REFERENCE, scores)
     if model is not None:
         model.save(place / trained_model.MODEL)

@@ -38,9 +38,9 @@ def filled(macro: str, *values: Any) -> str:
 
 def sentences(folder: Path, summary: Record) -> dict[str, str]:
     """All sentences of a run's folder, by their macros; "" where there is none."""
-    config, claim = _content(folder / "config.json"), guarantees.main(summary)
+    config, claim = content(folder / "config.json"), guarantees.main(summary)
     releases = guarantees.beside(folder, config) if claim else []
-    scores = summary, _content(folder / REFERENCE)
+    scores = summary, content(folder / REFERENCE)
     return {
         "privacy": privacy(summary),
         "together": filled("together", claim, releases, config),
@@ -53,6 +53,6 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
     }
 
 
-def _content(path: Path) -> Record:
+def content(path: Path) -> Record:
     """The object in a JSON file; {} where there is none."""
     return read_json(path) if path.is_file() else {}

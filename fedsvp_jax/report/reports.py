@@ -47,18 +47,24 @@ def write_run_report(run_dir: AnyPath) -> Path:
     hashes = run.sha256
     if params := summary.get("params_sha256"):
         hashes = hashes | {"final parameters": params}
+    values: Record = {
+        "run": run,
+        "schema": schema_of(folder),
+        "effects": coefficients.effects(run, folder),
+        "largest_noise": coefficients.largest_noise,
+        "reference": headline.content(folder / headline.REFERENCE),
+    }
+    if values["effects"]:
+        page.write(folder / "coefficients.csv", "coefficients.csv", **values)
     return page.write(
         folder / "report.html",
         "run.html",
         plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
         data={"cells": cells, "context": context(run)},
         scripts=("explain.js", "cells.js") if cells else (),
-        run=run,
-        schema=schema_of(folder),
+        **values,
         public=_write_protection_page(run, folder),
         spent=labels.least_spent(summary),
-        effects=coefficients.effects(run, folder),
-        largest_noise=coefficients.largest_noise,
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
         clients=contributions.client_table(run),

@@ -105,6 +105,8 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert "Without any privacy, logistic regression on the pooled" in printed
     kept = json.loads((tmp_path / "run" / "reference.json").read_text())
     assert f"{kept['auc']:.3f} (95 %" in printed.split("Without any privacy")[1]
+    assert np.all(np.array(kept["noise_and_rows"]) > np.array(kept["noise"]))
+    assert len(kept["noise"]) > 3
     ranked = 100 * kept["alone"]["auc"][1]
     assert f"it ranks {ranked:.1f} % right" in printed.split("Each client's")[1]
     assert "Sites that keep their rows run the same route" in printed

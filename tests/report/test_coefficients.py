@@ -1,5 +1,6 @@
 """Odds ratios on a run's page: what a statistician reads of the published model."""
 
+import csv
 import dataclasses
 import datetime
 import html
@@ -7,6 +8,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +17,12 @@ from safetensors.numpy import save_file
 from scored_runs import SCORES
 from small_folders import change
 
-from fedsvp_jax import report
+from fedsvp_jax import report, run
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables import encoding
 from fedsvp_jax.data.tables.schema import from_toml
+from fedsvp_jax.federation import routes
 from fedsvp_jax.report import coefficients, read
 
 SCHEMA = """schema = 1
@@ -147,16 +152,16 @@ def test_other_models_have_no_such_table(folder: Path) -> None:
 
 def test_the_noise_of_a_weight_that_no_row_pulls_is_the_largest(folder: Path) -> None:
     """The server's steps are run, of noise alone, flat and in a valley."""
-    run = read.read_run(folder)
+    files = read.read_run(folder)
     norms, rate, momentum, size = [3.0, 2.0, 2.0, 1.0, 0.5], 0.7, 0.9, 100
     settings = {"server_learning_rate": rate, "server_momentum": momentum}
-    run = dataclasses.replace(
-        run,
-        config=run.config | settings | {"server_optimizer": "sgd"},
+    files = dataclasses.replace(
+        files,
+        config=files.config | settings | {"server_optimizer": "sgd"},
         metrics=[{"aggregate_noise_l2": norm} for norm in norms],
-        summary=run.summary | {"num_parameters": size},
+        summary=files.summary | {"num_parameters": size},
     )
-    found = coefficients.largest_noise(run)
+    found = coefficients.largest_noise(files)
     rng = np.random.default_rng(0)
     for curvature in (0.0, 0.5, 2.0, 2 * (1 + momentum) / rate):
         weights = np.zeros((2, 20000))
@@ -168,7 +173,136 @@ def test_the_noise_of_a_weight_that_no_row_pulls_is_the_largest(folder: Path) ->
         spread = (weights[1] - weights[0]).std()
         assert spread <= 1.02 * found
         assert curvature or spread == pytest.approx(found, rel=0.02)
-    other = dataclasses.replace(run, config=run.config | {"server_optimizer": "adam"})
+    other = dataclasses.replace(
+        files, config=files.config | {"server_optimizer": "adam"}
+    )
     assert coefficients.largest_noise(other) is None
     change(folder / "config.json", server_optimizer="adam")
     assert "no interval is given" in report.write_run_report(folder).read_text()
+
+
+EFFECTS = np.array([-0.6, 0.8, -0.5, 0.4])
+TABLE = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes"]
+[columns.a]
+type = "number"
+bounds = [0, 10]
+[columns.b]
+type = "number"
+bounds = [0, 1]
+[columns.c]
+type = "number"
+bounds = [0, 4]
+"""
+
+
+def patients(rng: np.random.Generator, rows: int = 400) -> Dataset:
+    inputs = rng.uniform(-1, 1, (rows + 20, 3)).astype(np.float32)
+    inputs[:, 1] = np.where(inputs[:, 1] < 0.4, -1, 1)
+    chance = 1 / (1 + np.exp(-EFFECTS[0] - inputs @ EFFECTS[1:]))
+    labels = (rng.random(len(inputs)) < chance).astype(np.int32)
+    return Dataset(
+        name="patients",
+        train_inputs=inputs[20:],
+        train_labels=labels[20:],
+        test_inputs=inputs[:20],
+        test_labels=labels[:20],
+        num_classes=2,
+        schema=from_toml(TABLE, "t"),
+    )
+
+
+def trained(
+    folder: Path, data: Dataset, seed: int, **settings: Any
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The log odds of a run on the route, and their standard errors."""
+    route = routes.PROMISE | routes.ROWS | {"target_delta": 1e-5, "delta": 1e-5}
+    route |= {"num_clients": 2, "cohort_size": 2, "partition": "iid"}
+    route |= {"batch_size": 200, "num_rounds": 60, "learning_rate": 0.2}
+    route |= {"learning_rate_schedule": "cosine", "total_epsilon": 4.0, "seed": seed}
+    route |= {"noise_sampler": "discrete", "noise_bits": 24, "total_accounting": "rdp"}
+    route |= {"l2_norm_clip": 2.0, "eval_every": 100} | settings
+    config = resolve(ExperimentConfig(dataset="csv", **route), dataset=data)
+    run.train(config, folder, dataset=data)
+    model = run.load_model(folder)
+    rows = coefficients.changes(data.schema)[1]
+    errors = coefficients.standard_errors(folder, config, data, model)
+    return rows @ coefficients.difference(**model.params), errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["noise", "noise_and_rows"])
+def test_the_standard_errors_are_the_spread_of_trainings(
+    kind: str, tmp_path: Path
+) -> None:
+    """The bound by public numbers was 2 to 8 times this spread."""
+    rng = np.random.default_rng(5)
+    data = patients(rng)
+    log_odds, errors = [], []
+    for draw in range(60):
+        if kind == "noise_and_rows":
+            data = patients(rng)
+        one, spread = trained(tmp_path / str(draw), data, draw)
+        log_odds.append(one)
+        errors.append(spread[kind])
+    found = np.std(log_odds, axis=0, ddof=1)
+    ratio = np.sqrt(np.mean(np.square(errors), axis=0)) / found
+    assert np.all((ratio > 0.75) & (ratio < 1.35)), ratio
+    off = np.abs(np.array(log_odds) - np.mean(log_odds, axis=0)) / errors
+    assert np.mean(off < 1.96) > 0.9
+
+
+def test_errors_of_rows_are_the_sandwich_where_training_has_converged(
+    tmp_path: Path,
+) -> None:
+    """Nearly those of R's glm: the clip shortens no features, and few residuals."""
+    data = patients(np.random.default_rng(1))
+    log_odds, errors = trained(
+        tmp_path / "run", data, 0, **{"total_epsilon": 1e5, "num_rounds": 600}
+    )
+    inputs = np.insert(np.asarray(data.train_inputs, float), 0, 1, axis=1)
+    rows = coefficients.changes(data.schema)[1]
+    weights = np.linalg.solve(rows, log_odds)
+    chance = 1 / (1 + np.exp(-inputs @ weights))
+    bent = inputs.T @ (inputs * (chance * (1 - chance))[:, None])
+    glm = np.sqrt(np.diag(rows @ np.linalg.inv(bent) @ rows.T))
+    assert errors["noise"] == pytest.approx(0, abs=0.01)
+    assert errors["noise_and_rows"] == pytest.approx(glm, rel=0.15)
+
+
+def test_other_trainings_have_no_standard_errors(tmp_path: Path) -> None:
+    data = patients(np.random.default_rng(1))
+    for name, settings in {
+        "whole": {"separate_clips": False},
+        "in the step": {"noise_sampler": "gaussian"},
+        "adam": {"server_optimizer": "adam", "server_momentum": 0.0},
+    }.items():
+        assert not trained(tmp_path / name, data, 0, num_rounds=2, **settings)[1]
+
+
+def test_the_page_and_the_csv_tell_which_numbers_are_to_be_kept(folder: Path) -> None:
+    spread = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05]
+    path = report.write_run_report(folder)
+    assert "coefficients.csv" in path.read_text()
+    rows = [*csv.DictReader((folder / "coefficients.csv").read_text().splitlines())]
+    assert {row["private_se"] for row in rows} == {""}
+    assert "s.e. of noise" not in path.read_text()
+    wider = [2 * one for one in spread]
+    kept = SCORES | {"noise": spread, "noise_and_rows": wider}
+    (folder / "reference.json").write_text(json.dumps(kept))
+    text = report.write_run_report(folder).read_text()
+    text = text.partition('<section id="coefficients"')[2].partition("</section>")[0]
+    assert "Keep the last three columns to yourself" in text
+    rows = [*csv.DictReader((folder / "coefficients.csv").read_text().splitlines())]
+    assert [row["column"] for row in rows][:3] == ["intercept", "sex", "sex"]
+    assert [row["category"] for row in rows][1:3] == ["M", "*"]
+    assert [float(row["private_se"]) for row in rows] == pytest.approx(wider)
+    year = log_odds(age="61") - log_odds(age="60")
+    assert float(rows[3]["log_odds_per_step"]) == pytest.approx(year, rel=1e-4)
+    assert float(rows[3]["private_se_per_step"]) == pytest.approx(0.4 / 80)
+    assert float(rows[3]["private_se_noise_per_step"]) == pytest.approx(0.2 / 80)
+    age = float(rows[3]["log_odds"])
+    ends = (f"{math.exp(age + sign * 1.96 * 0.4):.2g}" for sign in (-1, 1))
+    assert " to ".join(ends) in text
