@@ -334,7 +334,9 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
                 of_grid = [c for c in cell["guarantees"] if c["method"] == "rdp"]
                 cell["guarantees"] = of_grid
                 cell["risk"] = {
-                    c["adversary"]: tradeoff.of_promises([(c["epsilon"], c["delta"])])
+                    c["adversary"]: tradeoff.of_promises(
+                        [(c["epsilon"], c["delta"])], data.schema.bought
+                    )
                     for c in of_grid
                 }
         document = epsilon_page.document(

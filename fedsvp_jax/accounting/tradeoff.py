@@ -92,17 +92,16 @@ def by_adversary(account: Account) -> dict[str, Record]:
     return risks
 
 
-def of_promises(promises: Pairs) -> Record:
+def of_promises(promises: Pairs, bought: tuple[int, float] = (0, 0.0)) -> Record:
     """`risk` of all that Rényi accounting lets noised uploads spend below each (ε, δ).
 
     Those of a promise are ρ-zCDP together, with the largest ρ whose ε at δ is no more;
-    the ρ of several add up, and ε of their sum holds at every δ.
+    the ρ of several add up, and ε of their sum holds at every δ. `bought` is as in
+    `of_gaussian`, of a single promise.
     """
-    precision = sum(  # 2ρ
-        _precision(functools.partial(composed_epsilon, "rdp"), min(e, _LARGEST), d)
-        for e, d in promises
-    )
-    epsilon = functools.partial(composed_epsilon, "rdp", precision * _ROUNDING)
+    spent = functools.partial(composed_epsilon, "rdp", responses=[bought])
+    precision = sum(_precision(spent, min(e, _LARGEST), d) for e, d in promises)  # 2ρ
+    epsilon = functools.partial(spent, precision * _ROUNDING)
     return risk(_pairs(epsilon, promises[0][1]))
 
 
