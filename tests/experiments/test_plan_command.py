@@ -404,7 +404,7 @@ def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
 
 @pytest.mark.hole
 def test_a_plan_counts_bought_bounds_in_the_guesses() -> None:
-    """It said 70 of 100 where `train` said 92: a bound tells more than its ε of noise."""
+    """It said 70 of 100, and `train` 92: bounds tell more than their ε of noise."""
     schema = dataclasses.replace(SCHEMA, bounds_epsilon=2.8, bounds_draws=2)
     data = plan.synthetic(schema, of_sizes(60), 1, 0.8)
     flags.FLAGS.unparse_flags()
