@@ -569,6 +569,8 @@ def test_a_page_counts_all_logs_of_the_records(
     for words_of_both in (shown.stdout, text):
         assert f"by the log {tmp_path / 'west'}; ε" in words_of_both
         assert f"by the log {tmp_path / 'east'}; in all ε = 6 at δ = 2" in words_of_both
+        # Both in one sum are a Gaussian of twice the shift: of ε = 8 twice, 17.2.
+        assert "if no two of these logs answer in one training" in words_of_both
     assert "the site east is protected: ε = 6 promised" in text
     # Of twice the precision: ε = 6 of both alone would give 100.
     assert "At most 70 of 100 guesses are right" in text

@@ -401,6 +401,19 @@ def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
 
 
 @pytest.mark.hole
+def test_a_plan_counts_bought_bounds_in_the_guesses() -> None:
+    """It said 70 of 100, and `train` 92: bounds tell more than their ε of noise."""
+    schema = dataclasses.replace(SCHEMA, bounds_epsilon=2.8, bounds_draws=2)
+    data = plan.synthetic(schema, of_sizes(60), 1, 0.8)
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS(["plan", "--schema=a.toml", "--num_seeds=1"])
+    (point,) = plan._swept(data, "nobody", 3.0, 1)["points"]
+    odds = np.exp(2.8 / 2)  # of two draws, each told by a randomised response
+    alone = 50 + 50 * (odds**2 - 1) / (odds + 1) ** 2
+    assert all(row["right"] >= alone for row in point["guarantees"])
+
+
+@pytest.mark.hole
 @pytest.mark.parametrize("rows", [30, 5000])
 def test_the_page_of_a_plan_speaks_of_what_the_goal_would_run(rows: int) -> None:
     """It said "proved, if the seed stays secret", and that rounding is not counted."""

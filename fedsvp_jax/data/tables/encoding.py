@@ -222,11 +222,13 @@ def marked(
     as `missing`: as a text, or as a number, however it is written (-9, -9.0, -9,00).
     """
     unsigned = cells.without_limits(values) if column.limits else values
-    listed = pa.chunked_array([column.missing], pa.string())
-    numbers, marks = (
-        cells.values_of(written, column.type, notation, column.form)
-        for written in (unsigned, listed)
-    )
+    listed, kind = pa.chunked_array([column.missing], pa.string()), column.type
+    numbers = cells.values_of(unsigned, kind, notation, column.form)
+    marks = [  # by both decimal marks, since which the file has is up to all rows
+        cells.values_of(listed, kind, notation._replace(decimal=mark), column.form)
+        for mark in literals.DECIMALS
+        if mark != notation.thousands
+    ]
     return numbers, cells.holds(values, column.missing) | np.isin(numbers, marks)
 
 

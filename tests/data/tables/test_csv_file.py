@@ -406,6 +406,24 @@ def test_a_file_may_have_the_other_decimal_mark_alone(
             load(file, content, schema=str(schema))
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("listed", ["-9.0", "-9,0"])
+def test_no_row_decides_whether_anothers_mark_is_missing(
+    listed: str, tmp_path: pathlib.Path
+) -> None:
+    """One 1.5 for 1,5 made a number of each -9, or filled it, and ε was proved."""
+    schema, file = tmp_path / "schema.toml", tmp_path / "a.csv"
+    schema.write_text(DECLARED.format(decimal=",").replace('"-9"', f'"{listed}"'))
+    rows = ["-9"] * (ROWS // 2) + ["4"] * (ROWS - ROWS // 2)
+    read = [
+        load(file, table_of(x=with_one(rows, cell), split=SPLIT), schema=str(schema))
+        for cell in ("1,5", "1.5")
+    ]
+    missing = [data.changed_cells["x"]["missing"].sum() for data in read]
+    assert missing == [rows.count("-9")] * 2
+    np.testing.assert_array_equal(read[0].train_inputs, read[1].train_inputs)
+
+
 def with_row_names(header: str, name: str) -> str:
     """The table as R's write.csv and pandas' to_csv write it."""
     first, *lines = table_of().splitlines()
