@@ -27,7 +27,7 @@ def read(path: pathlib.Path, column: str) -> np.ndarray:
     """The first training row, of a schema whose one feature is so declared."""
     schema = path.with_name("schema.toml")
     schema.write_text(SCHEMA + column)
-    settings = TableSettings(schema=str(schema), drop_columns="*")
+    settings = TableSettings(schema=str(schema))
     return table.load_file(path, settings).train_inputs[0]
 
 
