@@ -86,14 +86,14 @@ class Policy:
             schema names the classes; the grid is too coarse.
         """
         schema, config = self.training.declared(), self.config
-        relation, sensitivity = score_relation(
-            self.mechanism.basis.relation, config.rows_per_person
-        )
         if self.mechanism.subsampling or not self.summed or schema is None:
             raise ValueError(
                 "publish_scores needs the secure sums of a federation over tables "
                 "(fedsvp site propose): leave it out"
             )
+        relation, sensitivity = score_relation(
+            self.mechanism.basis.relation, config.rows_per_person, len(schema.classes)
+        )
         plan = SpendingPlan(self.account)
         multiplier = plan.sums(plan.most_uploads).precision ** -0.5
         std = multiplier * sensitivity / root_sharers(config)

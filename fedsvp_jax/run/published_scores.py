@@ -31,6 +31,8 @@ from fedsvp_jax.federation.run_digest import KEYED
 from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
+_LEVELS = 8  # of intervals of the log odds, where classes are two
+_HALFWAY = 4.0  # the log odds that lie in the middle between 0 and infinity
 _BITS = 28  # of the grid: a step is below 2^-23 of all rows and the noise together
 SPLIT = "which rows are for the test follows none of their values but the given client"
 _ASSUMPTIONS = (
@@ -54,7 +56,7 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
         return
     if config.total_epsilon is None:
         raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
-    score_relation(program.mechanism.basis.relation, None)
+    score_relation(program.mechanism.basis.relation, None, program.data.num_classes)
     if loss is not None:
         raise ValueError(
             "publish_scores must be left out with a loss of your own, which predicts "
@@ -62,10 +64,13 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
         )
 
 
-def score_relation(relation: str, rows_per_person: int | None) -> tuple[str, Any]:
+def score_relation(
+    relation: str, rows_per_person: int | None, num_classes: int
+) -> tuple[str, Any]:
     """The relation of training, of test rows; and Δ, how far it moves counts (L2).
 
-    Δ is 1 where a row is left out, √2 where it is replaced, times the rows of a person.
+    Δ is 1 where a row is left out, √2 where it is replaced, times the rows of a person;
+    √8 times that of two classes, where a row is counted at 8 levels.
 
     Raises:
       ValueError: it is of a whole client.
@@ -78,7 +83,8 @@ def score_relation(relation: str, rows_per_person: int | None) -> tuple[str, Any
             "(--test_data)"
         )
     verb, rows = match.groups()
-    sensitivity = (rows_per_person or 1) * (1 + (verb == "replace")) ** 0.5
+    squares = (1 + (verb == "replace")) * (_LEVELS if num_classes == 2 else 1)
+    sensitivity = (rows_per_person or 1) * squares**0.5
     return f"{verb} {rows} for the test".replace("leave", "leave out"), sensitivity
 
 
@@ -102,12 +108,22 @@ class ScoreRelease(NamedTuple):
     relation: str
 
     @property
-    def zeros(self) -> np.ndarray:
-        """(C, bins) float32: by class, and of two by twentieths of the second's
-        probability, of more by the class that is predicted.
+    def sums(self) -> np.ndarray:
+        """(counts, places): which places each count of a class is the sum of.
+
+        Of more than two classes, a place is the class that is predicted, counted alone.
+        Of two it is one of 256 intervals of the log odds x of the second, of equal
+        length in x/(4 + |x|); they are counted in halves, quarters and so on.
         """
-        number = len(self.classes)
-        return np.zeros((number, 20 if number == 2 else number), np.float32)
+        if len(self.classes) > 2:
+            return np.eye(len(self.classes), dtype=np.float32)
+        parts = [np.eye(2 << level) for level in range(_LEVELS)]
+        return np.concatenate([p.repeat((1 << _LEVELS) // len(p), 1) for p in parts])
+
+    @property
+    def zeros(self) -> np.ndarray:
+        """(C, counts) float32."""
+        return np.zeros((len(self.classes), len(self.sums)), np.float32)
 
     @property
     def step(self) -> float:
@@ -121,35 +137,42 @@ class ScoreRelease(NamedTuple):
           chances: (n, C) probabilities.
           labels: (n,) in [0, C).
         """
-        table, limit = self.zeros, int(self.grid.norm)
+        sums, limit = self.sums, int(self.grid.norm)
         places = chances.argmax(1)
         if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
-            places = np.ceil(chances[:, 1] * table.shape[1]).astype(int).clip(1) - 1
+            logs = np.log(chances.clip(np.finfo(np.float32).tiny))
+            odds = logs[:, 1] - logs[:, 0]
+            shares = (1 + odds / (_HALFWAY + np.abs(odds))) / 2
+            places = np.ceil(shares * sums.shape[1]).astype(int).clip(1) - 1
+        table = np.zeros((len(self.classes), sums.shape[1]), np.float32)
         np.add.at(table, (labels[:limit], places[:limit]), 1)
-        return table
+        return (table @ sums.T).astype(np.float32)
 
     def estimate_scores(self, total: np.ndarray, sites: int) -> Record:
         """What may be published of the sum of so many sites' shares.
 
-        A score is the root θ of T(θ), and its interval all θ with |T(θ)| ≤ 1.96·SE(θ)
-        (Fieller 1954), so noise in a divisor counts too. With counts c of noise
-        variance s² each, and N of them:
+        Least squares give the counts c of the places, of covariance s²(AᵀA)⁻¹ by class,
+        for counts Ac with noise of variance s² each (`sums`; Hay, Rastogi, Miklau and
+        Suciu 2010). A score is the root θ of T(θ), and its interval all θ with |T(θ)| ≤
+        1.96·SE(θ) (Fieller 1954), so noise in a divisor counts too. Of N rows:
 
             accuracy   T = Σ (1[right] − θ) c
-                       SE² = Nθ(1 − θ) + s² Σ (1[right] − θ)²
+                       SE² = Nθ(1 − θ) + Var
             AUC        T = Σ W c₁ᵢ c₀ⱼ,  W = 1[i > j] + 1[i = j]/2 − θ
-                       SE² = that of Hanley and McNeil (1982) + s² (|Wc₀|² + |Wᵀc₁|²)
+                       SE² = that of Hanley and McNeil (1982) + Var
 
-        Noise in c makes the last term larger than it is, so that the product of two
-        noises is covered. The AUC is that of probabilities rounded to twentieths.
+        Var is of T with the slopes dT/dc held. Noise in c makes it larger than it is,
+        so that the product of two noises is covered. Rows of a place tie in the AUC.
 
         Returns:
           sites, rows; accuracy and, of two classes, AUC: [value, the two ends of its 95
           % interval]; guessing, the share of the class `most_frequent`; the counts,
           and noise_std of each.
         """
-        counts = total * self.step
+        noised, sums = total * self.step, self.sums
         variance = sites * self.share_std**2
+        shape = np.linalg.inv(sums.T @ sums)
+        counts = noised @ sums @ shape
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
         thetas = SHARES[:, None, None]
@@ -157,7 +180,8 @@ class ScoreRelease(NamedTuple):
         def estimate(slopes: np.ndarray, error: np.ndarray, degree: int) -> list[float]:
             """(θ where T is nearest to 0, ends of all likely θ), by the slopes of T."""
             excess = np.abs((slopes * counts).sum((1, 2))) / degree
-            excess /= np.sqrt(error + variance * (slopes**2).sum((1, 2)))
+            spread = variance * (slopes @ shape * slopes).sum((1, 2))
+            excess /= np.sqrt(error + spread)
             likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
             return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
 
@@ -165,8 +189,9 @@ class ScoreRelease(NamedTuple):
         error = rows * SHARES * (1 - SHARES)
         scores = {"accuracy": estimate(right - thetas, error, 1)}
         if number == 2:
-            weights = np.tri(bins, k=-1) + np.eye(bins) / 2 - thetas
-            slopes = np.stack([counts[1] @ weights, weights @ counts[0]], 1)
+            wins = np.tri(bins, k=-1) + np.eye(bins) / 2
+            slopes = np.stack([counts[1] @ wins, wins @ counts[0]])
+            slopes = slopes - thetas * by_class[::-1, None]
             zeros, ones = by_class.clip(1)
             error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
             scores["AUC"] = estimate(slopes, error, 2)
@@ -175,7 +200,7 @@ class ScoreRelease(NamedTuple):
             "rows": round(rows),
             "guessing": float(by_class.clip(0, rows).max() / rows),
             "most_frequent": self.classes[by_class.argmax()],
-            "counts": counts.tolist(),
+            "counts": noised.tolist(),
             "noise_std": variance**0.5,
             "relation": self.relation,
             **scores,
@@ -204,7 +229,7 @@ def noised_scores(
     """
     (config,), data, promise = program.configs, program.data, summary["guarantees"][-1]
     relation, sensitivity = score_relation(
-        program.mechanism.basis.relation, data.rows_per_person
+        program.mechanism.basis.relation, data.rows_per_person, chances.shape[1]
     )
     # A test row moved the bounds too.
     claim = promise["epsilon"], promise["delta"]
