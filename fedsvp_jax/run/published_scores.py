@@ -175,26 +175,31 @@ class ScoreRelease(NamedTuple):
         counts = noised @ sums @ shape
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
-        thetas = SHARES[:, None, None]
 
-        def estimate(slopes: np.ndarray, error: np.ndarray, degree: int) -> list[float]:
-            """(θ where T is nearest to 0, ends of all likely θ), by the slopes of T."""
-            excess = np.abs((slopes * counts).sum((1, 2))) / degree
-            spread = variance * (slopes @ shape * slopes).sum((1, 2))
+        def estimate(
+            first: np.ndarray, second: np.ndarray, error: np.ndarray, degree: int
+        ) -> list[float]:
+            """(θ where T is nearest to 0, ends of likely θ); dT/dc = first - θ second."""
+            slopes = np.stack([first, second])
+            at_zero, fall = (slopes * counts).sum((1, 2))
+            squares = np.einsum("aci,ij,bcj->ab", slopes, shape, slopes, optimize=True)
+            signs = np.stack([np.ones(len(SHARES)), -SHARES])
+            spread = variance * (signs * (squares @ signs)).sum(0)
+            excess = np.abs(at_zero - SHARES * fall) / degree
             excess /= np.sqrt(error + spread)
             likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
             return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
 
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
-        error = rows * SHARES * (1 - SHARES)
-        scores = {"accuracy": estimate(right - thetas, error, 1)}
+        error, all_ = rows * SHARES * (1 - SHARES), np.ones((number, bins))
+        scores = {"accuracy": estimate(right, all_, error, 1)}
         if number == 2:
             wins = np.tri(bins, k=-1) + np.eye(bins) / 2
             slopes = np.stack([counts[1] @ wins, wins @ counts[0]])
-            slopes = slopes - thetas * by_class[::-1, None]
             zeros, ones = by_class.clip(1)
             error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
-            scores["AUC"] = estimate(slopes, error, 2)
+            pairs = by_class[::-1, None] * all_
+            scores["AUC"] = estimate(slopes, pairs, error, 2)
         return {
             "sites": sites,
             "rows": round(rows),
