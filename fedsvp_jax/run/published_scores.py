@@ -177,10 +177,10 @@ class ScoreRelease(NamedTuple):
         number, bins = counts.shape
 
         def estimate(
-            first: np.ndarray, second: np.ndarray, error: np.ndarray, degree: int
+            a: np.ndarray, b: np.ndarray, error: np.ndarray, degree: int
         ) -> list[float]:
-            """(θ where T is nearest to 0, ends of likely θ); dT/dc = first - θ second."""
-            slopes = np.stack([first, second])
+            """(θ where T is nearest to 0, ends of likely θ); its slopes are a - θb."""
+            slopes = np.stack([a, b])
             at_zero, fall = (slopes * counts).sum((1, 2))
             squares = np.einsum("aci,ij,bcj->ab", slopes, shape, slopes, optimize=True)
             signs = np.stack([np.ones(len(SHARES)), -SHARES])
