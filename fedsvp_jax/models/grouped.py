@@ -54,17 +54,14 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
         )
         return by_kernel(gradient)[0]
 
-    @custom_vmap
-    def of_one(x: Array, gradient: Array) -> Array:
-        return of_groups(x, gradient, 1)
+    of_one = custom_vmap(partial(of_groups, groups=1))
 
     @of_one.def_vmap
     def of_many(size: int, batched: list[bool], *both: Array) -> tuple[Array, bool]:
         def as_groups(leaf: Array, differs: bool) -> Array:
             if not differs:
                 leaf = jnp.broadcast_to(leaf, (size, *leaf.shape))
-            channels_last = jnp.moveaxis(leaf, 0, -2)
-            return channels_last.reshape(*leaf.shape[1:-1], size * leaf.shape[-1])
+            return lax.collapse(jnp.moveaxis(leaf, 0, -2), -2)
 
         x, gradient = map(as_groups, both, batched)
         flat = of_groups(x, gradient, size)
@@ -96,20 +93,17 @@ def _windows(x: Array, kernel: Array, stride: int) -> Array:
     They are gathered from the bordered images, which are written first. A concatenation
     of slices, whose numbers a GPU writes far apart, takes 18 times as long.
     """
-    window = kernel.shape[:2]
     images = lax.optimization_barrier(bordered(x, kernel))
-    height, width = images.shape[1:3]
+    width = images.shape[2]
     rows, columns = (
         np.arange(0, side - size + 1, stride)[:, None] + np.arange(size)
-        for side, size in zip((height, width), window, strict=True)
+        for side, size in zip(images.shape[1:3], kernel.shape[:2], strict=True)
     )
     pixels = rows[:, None, :, None] * width + columns[None, :, None, :]
     gathered = jnp.take(
-        images.reshape(len(x), height * width, -1),
-        pixels.reshape(*pixels.shape[:2], -1),
-        axis=1,
+        lax.collapse(images, 1, 3), pixels.reshape(*pixels.shape[:2], -1), axis=1
     )
-    return gathered.reshape(*gathered.shape[:3], -1)
+    return lax.collapse(gathered, 3)
 
 
 def _weight_gradient(rows: Array, gradient: Array) -> Array:
@@ -117,7 +111,7 @@ def _weight_gradient(rows: Array, gradient: Array) -> Array:
 
     A client's one product of all pixels would leave most of a GPU idle.
     """
-    images = (x.reshape(len(x), -1, x.shape[-1]) for x in (rows, gradient))
+    images = (lax.collapse(x, 1, 3) for x in (rows, gradient))
     return jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 
