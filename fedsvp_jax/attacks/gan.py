@@ -14,6 +14,7 @@ import numpy as np
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.models.layers import Conv, Dense, bias_of
+from fedsvp_jax.models.products import joined
 
 LATENT_SIZE = 100
 _STEP = 4  # the image is upsampled twice
@@ -101,5 +102,5 @@ class _Biased(nn.Module):
 def _doubled(x: Array) -> Array:
     """(n, h, w, 4 c) -> (n, 2 h, 2 w, c): four channels become 2x2 pixels."""
     count, height, width, depth = x.shape
-    x = x.reshape(count, height, width, 2, 2, depth // 4).transpose(0, 1, 3, 2, 4, 5)
-    return x.reshape(count, 2 * height, 2 * width, depth // 4)
+    squares = x.reshape(count, height, width, 2, 2, depth // 4)
+    return joined(squares.transpose(0, 1, 3, 2, 4, 5))

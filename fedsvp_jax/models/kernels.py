@@ -82,11 +82,9 @@ def _forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
 
 def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array]:
     winner, like = residuals
-    batch, rows, columns, channels = gradient.shape
     corner = jnp.arange(4, dtype=jnp.int8).reshape(1, 1, 2, 1, 2, 1)
     hit = winner[:, :, None, :, None] == corner
-    full = jnp.where(hit, gradient[:, :, None, :, None], 0)
-    full = full.reshape(batch, 2 * rows, 2 * columns, channels)
+    full = products.joined(jnp.where(hit, gradient[:, :, None, :, None], 0))
     edges = ((0, like.shape[1] % 2), (0, like.shape[2] % 2))
     return (jnp.pad(full, ((0, 0), *edges, (0, 0))),)
 

@@ -28,6 +28,12 @@ def bordered(images: Array, kernel: Array) -> Array:
     return jnp.pad(images, ((0, 0), *border(kernel), (0, 0)))
 
 
+def joined(squares: Array) -> Array:
+    """(n, h, 2, w, 2, c) -> (n, 2 h, 2 w, c): the image of squares of 2x2 pixels."""
+    count, height, _, width, _, channels = squares.shape
+    return squares.reshape(count, 2 * height, 2 * width, channels)
+
+
 def with_gradients(
     function: Callable[..., Array], gradients: Callable[..., Any]
 ) -> Callable[..., Array]:

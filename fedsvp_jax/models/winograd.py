@@ -34,7 +34,7 @@ from jax import lax
 from fedsvp_jax.core.float32 import in_blocks
 from fedsvp_jax.core.structs import Array
 
-from .products import bordered, weight_gradient, with_gradients
+from .products import bordered, joined, weight_gradient, with_gradients
 
 _Grid = list[list[Array]]  # one array for every element of a small matrix
 _Arrays = TypeVar("_Arrays")
@@ -100,9 +100,7 @@ def _convolved(x: Array, kernel: Array) -> Array:
         tiles = _tiles(matrices.b, bordered(image, kernel), turn)
         products = jax.tree.map(partial(jnp.tensordot, axes=1), tiles, weights)
         grid = _transform(matrices.a, products)  # the four pixels of every tile
-        batch, height, width, channels = grid[0][0].shape
-        rows = jnp.stack([jnp.stack(row, axis=3) for row in grid], axis=2)
-        return rows.reshape(batch, 2 * height, 2 * width, channels)
+        return joined(jnp.stack([jnp.stack(row, axis=3) for row in grid], axis=2))
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
