@@ -92,12 +92,12 @@ class GroupNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        batch, height, width, channels = x.shape
+        batch, *_, channels = x.shape
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = bias_of(self, channels)
         size = channels // _GROUPS
         dtype, x = x.dtype, x.astype(jnp.float32)
-        pixels = x.reshape(batch, height * width, channels)
+        pixels = lax.collapse(x, 1, 3)
 
         def group_mean(values: Array) -> Array:
             per_channel = jnp.mean(values, axis=1)

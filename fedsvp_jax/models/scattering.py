@@ -123,7 +123,7 @@ def scattering(images: Array) -> Array:
         """(..., P, P) -> (..., L, P / 2^j, P / 2^j): |x ⋆ ψ_{j,θ}|, sampled."""
         spectrum = jnp.fft.fft2(values)[..., None, :, :]
         of_scale = jnp.asarray(wavelets[scale])
-        product = spectrum * of_scale.reshape((1,) * (values.ndim - 2) + of_scale.shape)
+        product = spectrum * jnp.expand_dims(of_scale, range(values.ndim - 2))
         *lead, full, _ = product.shape
         folds, short = 2**scale, full >> scale
         product = product.reshape(*lead, folds, short, folds, short)
@@ -137,8 +137,7 @@ def scattering(images: Array) -> Array:
         smooth(coarse, 1),
         smooth(second, 1),
     )
-    small = maps[0].shape[-2:]
-    return jnp.concatenate([m.reshape(len(images), -1, *small) for m in maps], axis=1)
+    return jnp.concatenate([jax.lax.collapse(m, 1, -2) for m in maps], axis=1)
 
 
 def scattering_features(images: Array) -> Array:
