@@ -34,9 +34,8 @@ def confidences(logits: Array, labels: Array) -> Array:
       labels: (n,) int32, y.
     """
     is_label = jax.nn.one_hot(labels, logits.shape[-1], dtype=bool)
-    other_logits = jnp.where(is_label, -jnp.inf, logits)
-    right = jnp.sum(jnp.where(is_label, logits, jnp.float32(0.0)), axis=-1)
-    return right - jax.nn.logsumexp(other_logits, axis=-1)
+    right = jnp.sum(logits, axis=-1, where=is_label)
+    return right - jax.nn.logsumexp(logits, axis=-1, where=~is_label)
 
 
 def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
