@@ -65,7 +65,7 @@ def inferred_label(gradient: Params, num_classes: int) -> Array:
     biases = [x for x in jax.tree.leaves(gradient) if x.shape == (num_classes,)]
     if not biases:
         raise ValueError(f"the model has no bias of {num_classes} logits")
-    return jnp.argmin(biases[-1]).astype(jnp.int32)
+    return jnp.argmin(biases[-1])
 
 
 def disagreement(match: Match, gradient: Params, seen: Params) -> Array:
@@ -132,7 +132,7 @@ def invert(
         return images, objective(images)
 
     images, values = jax.vmap(search_once)(jax.random.split(key, search.restarts))
-    best = jnp.argmin(jnp.where(jnp.isnan(values), jnp.inf, values))
+    best = jnp.nanargmin(values)
     return images[best], values[best]
 
 
