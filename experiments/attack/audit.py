@@ -140,8 +140,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
         rows = over_seeds(by_seed)
-        seeds_run = values.audit_seeds
-        printed.print_rows("attack_audit.txt", rows, folder, num_seeds=seeds_run)
+        printed.print_rows("attack_audit.txt", rows, folder, num_seeds=len(seeds))
         return {"trials": trials, "seeds": [*seeds], "rows": rows}
 
     return Work(

@@ -84,7 +84,7 @@ def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
     """`count` random training examples, a share of them with random labels."""
     rng = np.random.default_rng((seed, Stream.CANARY))
     rows = np.sort(rng.permutation(len(data.train_labels))[:count])
-    labels = data.train_labels[rows].copy()
+    labels = data.train_labels[rows]
     noisy = rng.permutation(count)[: round(label_noise * count)]
     labels[noisy] = rng.integers(data.num_classes, size=len(noisy))
     return dataclasses.replace(

@@ -102,10 +102,9 @@ def trained_update(
       client_id: whose.
       mask: (n,) bool: the examples that are trained on.
     """
-    count = len(data.labels)
     model = pushed_model()
     start = Weights(*model.init(key, data.inputs[:1]))
-    every = iota(count)
+    every = iota(len(data.labels))
     rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
     at = prng.Address(key, client_id)
     return client_work.train(model, recipe, rates, start, rows, at).params["w"][0]
@@ -123,7 +122,7 @@ def trained_updates(
     push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
     worlds = neighbours(num_examples, replaced, push)
     update_of = jax.jit(partial(trained_update, recipe, rates, key=key))
-    inside, outside = (float(update_of(world)) for world in worlds)
+    inside, outside = map(float, map(update_of, worlds))
     return inside, outside
 
 
@@ -158,21 +157,20 @@ def private_record_updates(
 
     def update_of(data: Examples) -> Array:
         data = dataclasses.replace(data, attributes=is_private.astype(jnp.int32))
-        rows = iota(count)
         public, private = private_query.divided(
             data.attributes, jnp.int32(count), private_attribute=1
         )
         (answer,) = private_query.mean_clipped_gradient(
             model,
             Weights(*model.init(key, data.inputs[:1])),
-            Rows(data, rows, private),
+            Rows(data, iota(count), private),
             l2_norm_clip=query.private_clip,
             query_parts=(True,),
             lane_axes=(),
         )
         return trained_update(recipe, rates, data, key=key, mask=public) - answer[0]
 
-    inside, outside = (float(jax.jit(update_of)(world)) for world in worlds)
+    inside, outside = map(float, map(jax.jit(update_of), worlds))
     return inside, outside
 
 

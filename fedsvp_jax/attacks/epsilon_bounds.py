@@ -35,16 +35,16 @@ def gaussian_bound(
 
     Source: Nasr et al. 2023 (arXiv 2302.07956); Dong, Roth and Su 2019, for GDP.
     """
-    import scipy.stats
     from dp_accounting import gaussian_mechanism
+    from scipy import stats
 
     def upper_bound(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
-        test = scipy.stats.binomtest(int(errors.sum()), len(errors))
+        test = stats.binomtest(int(errors.sum()), len(errors))
         return float(test.proportion_ci(1 - significance).high)
 
-    normal = scipy.stats.norm
     mu = float(
-        normal.isf(upper_bound(outside >= 0)) - normal.ppf(upper_bound(inside < 0))
+        stats.norm.isf(upper_bound(outside >= 0))
+        - stats.norm.ppf(upper_bound(inside < 0))
     )
     if not mu > 0:
         return 0.0
