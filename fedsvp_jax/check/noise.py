@@ -311,11 +311,8 @@ def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
         value = epsilon(changed, noise.relation, stated.delta, uploads)
         return 1.0 if value > stated.epsilon else -1.0
 
-    most = 1.0
-    while excess(most) > 0:
-        most *= 2
-        if most > 1e7:
-            raise ValueError(
-                f"no noise multiplier up to 10,000,000 gives ε = {stated.epsilon:g}"
-            )
-    return float(optimize.bisect(excess, 0, most, rtol=1e-4)) * (1 + 1e-4)
+    if excess(1e7) > 0:
+        raise ValueError(
+            f"no noise multiplier up to 10,000,000 gives ε = {stated.epsilon:g}"
+        )
+    return float(optimize.bisect(excess, 0, 1e7, rtol=1e-4)) * (1 + 1e-4)
