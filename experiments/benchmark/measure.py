@@ -80,14 +80,13 @@ def timed(trainer: Trainer, samples: int) -> dict[str, float]:
     }
 
 
-def row(
-    name: str, trainer: Trainer, clock: dict[str, float], notes: Sequence[str]
-) -> Record:
+def row(name: str, trainer: Trainer, samples: int, notes: Sequence[str]) -> Record:
     """The keys that every workload reports; docs/results/performance.md explains them.
 
-    It is called when the round's peak memory is known, since the matrix products that
-    it times use memory too.
+    The round's peak memory is known before the matrix products are timed, which use
+    memory too.
     """
+    clock = timed(trainer, samples)
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     size = _GEMM_SIZE[jax.default_backend()]
     rate = gemm_gflops(size, plan.recipe.compute_dtype)
@@ -123,8 +122,7 @@ def measure_workload(workload: Workload, rounds: int) -> Record:
         ratio = (training + estimation) / training
         notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
-    clock = timed(trainer, samples)
-    return row(workload.name, trainer, clock, notes)
+    return row(workload.name, trainer, samples, notes)
 
 
 def measure_sweep(rounds: int) -> Record:
@@ -139,16 +137,16 @@ def measure_sweep(rounds: int) -> Record:
     dataset = loading.load_dataset(base)
     calls = _calls()
     trainer = Trainer(build(configs, dataset), placement=calls)
-    clock = timed(trainer, rounds)
-    single = timed(Trainer(build(configs[:1], dataset), placement=calls), rounds)
-    singles = len(configs) * single["seconds_per_round_median"]
     notes = [
         f"samples: {rounds} of {calls.rounds_per_call} rounds of all cells",
         "arithmetic counted for the largest client",
     ]
-    return row(workloads.SWEEP, trainer, clock, notes) | {
+    of_all = row(workloads.SWEEP, trainer, rounds, notes)
+    single = timed(Trainer(build(configs[:1], dataset), placement=calls), rounds)
+    singles = len(configs) * single["seconds_per_round_median"]
+    return of_all | {
         "singles_seconds": singles,
-        "sweep_over_singles": clock["seconds_per_round_median"] / singles,
+        "sweep_over_singles": of_all["seconds_per_round_median"] / singles,
     }
 
 
