@@ -69,13 +69,13 @@ def load_adult(data_dir: Path) -> Dataset:
         values = np.clip(values, *number["bounds"])
         if number["log"]:
             values = np.log1p(values)
-        features.append(((values - number["centre"]) / number["scale"])[:, None])
+        features.append((values - number["centre"]) / number["scale"])
     for name, categories in CATEGORIES.items():
         category = codes(name, *categories)
         features.append(np.eye(len(categories))[category])
         columns[name] = Column(category[is_train], categories)
         test_columns[name] = Column(category[~is_train], categories)
-    inputs = np.concatenate(features, axis=1).astype(np.float32)
+    inputs = np.column_stack(features).astype(np.float32)
     return Dataset(
         "adult",
         inputs[is_train],
