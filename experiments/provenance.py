@@ -69,9 +69,8 @@ def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
         "device": f"{now['device_kind']} ({cpu.instruction_set()})",
         "versions": now["versions"],
         "xla_flags": now["xla_flags"],
-        "data": None
-        if data is None
-        else {
+        "data": data
+        and {
             "name": data.name,
             "train": len(data.train_labels),
             "test": len(data.test_labels),
