@@ -88,10 +88,8 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
     of the client with the most examples; in the workloads all clients hold as many.
     No workload draws random coalitions.
     """
-    plan, sizes = (
-        trainer.program.plan,
-        trainer.program.data.counts.coalition_sizes,
-    )
+    program = trainer.program
+    plan, sizes = program.plan, program.data.counts.coalition_sizes
     full = 2**plan.estimation.num_attributes - 1
     return {
         mask: (
@@ -103,7 +101,7 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
         )
         for group in plan.estimation.groups
         for mask in group.masks
-        if trainer.program.mechanism.needs_contribution or mask == full
+        if program.mechanism.needs_contribution or mask == full
     }
 
 
