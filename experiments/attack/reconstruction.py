@@ -33,7 +33,6 @@ from fedsvp_jax.attacks import curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import (
     Examiner,
-    Judge,
     evenly,
     make_examiner,
     train_classifier,
@@ -75,11 +74,10 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     settings = plan.recorded_settings(config, dataset) | {"mechanisms": [*configs]}
     del settings["mechanism"]
 
-    @functools.cache
-    def judge() -> Judge:
-        return train_classifier(
-            dataset, seed=config.seed, steps=values.classifier_steps
-        )
+    steps = values.classifier_steps
+    judge = functools.cache(
+        partial(train_classifier, dataset, seed=config.seed, steps=steps)
+    )
 
     @functools.cache
     def examiner() -> Examiner:
