@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import optax
 from flax import errors
 
 from fedsvp_jax.core.structs import Array, Model, Outputs, Params
@@ -118,11 +119,8 @@ def in_dtype(model: Model, dtype: str) -> Model:
         return model
 
     def apply(params: Params, stats: Params, x: Array, **mode: Any) -> Outputs:
-        rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+        rounded = optax.tree.cast(params, dtype)
         logits, new_stats = model.apply(rounded, stats, x.astype(dtype), **mode)
-        new_stats = jax.tree.map(
-            lambda new, old: new.astype(old.dtype), new_stats, stats
-        )
-        return logits.astype(jnp.float32), new_stats
+        return logits.astype(jnp.float32), optax.tree.cast_like(new_stats, stats)
 
     return model._replace(apply=apply, gradient_scale=None)
