@@ -105,8 +105,7 @@ class Validation:
             rows = self._rows(batch)
             logits = self._batch_logits(weights, rows)
             scores = self._scores(logits, self.examples.loss_targets[rows])
-            start = batch * self.batch_size
-            place = start + iota(self.batch_size)
+            place = batch * self.batch_size + iota(self.batch_size)
             return total + jnp.sum(jnp.where(place < self.count, scores, 0))
 
         start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
