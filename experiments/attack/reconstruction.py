@@ -31,12 +31,7 @@ from absl import flags
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.attacks import curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
-from fedsvp_jax.attacks.scores import (
-    Examiner,
-    evenly,
-    make_examiner,
-    train_classifier,
-)
+from fedsvp_jax.attacks.scores import evenly, make_examiner, train_classifier
 from fedsvp_jax.config import ResolvedConfig, resolve
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.tree import cell_of
@@ -79,9 +74,9 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         partial(train_classifier, dataset, seed=config.seed, steps=steps)
     )
 
-    @functools.cache
-    def examiner() -> Examiner:
-        return make_examiner(judge(), real, private, values.num_images)
+    examiner = functools.cache(
+        lambda: make_examiner(judge(), real, private, values.num_images)
+    )
 
     def attack_mechanism(defence: ResolvedConfig) -> Record:
         trainer = Trainer(build([defence], dataset))

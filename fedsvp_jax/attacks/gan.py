@@ -27,11 +27,11 @@ def check_images(dataset: Dataset) -> None:
     Raises:
       ValueError: they are no uint8 images whose height and width are multiples of 4.
     """
-    shape, dtype, step = dataset.example_shape, dataset.train_inputs.dtype, _STEP
-    if dtype != np.uint8 or len(shape) != 3 or shape[0] % step or shape[1] % step:
+    shape, dtype = dataset.example_shape, dataset.train_inputs.dtype
+    if dtype != np.uint8 or len(shape) != 3 or shape[0] % _STEP or shape[1] % _STEP:
         raise ValueError(
             f"dataset must hold uint8 images (height, width, channels) of heights and "
-            f"widths that {step} divides, got {dtype} examples of the shape {shape}"
+            f"widths that {_STEP} divides, got {dtype} examples of the shape {shape}"
         )
 
 
