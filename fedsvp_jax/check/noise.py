@@ -262,8 +262,8 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     uploads = _uploads(noise, rounds)
     if stated.per == "upload":
         uploads = 1
-    spent = epsilon(noise, noise.relation, stated.delta, uploads)
     delta = stated.delta
+    spent = epsilon(noise, noise.relation, delta, uploads)
     covers_publishing = delta * (stated.population_size or 0) >= 1
     is_sound = not (noise.flaws or covers_publishing)
     warning = ""

@@ -40,10 +40,10 @@ def read(path: pathlib.Path) -> list[Noise]:
         raise ValueError(f"{path} has unknown settings: {', '.join(sorted(unknown))}")
     words = {}
     for name, allowed in _KNOWN["words"].items():
-        words[name] = content.get(name, allowed[0])
-        if words[name] not in allowed:
+        word = words[name] = content.get(name, allowed[0])
+        if word not in allowed:
             raise ValueError(
-                f"{path}: {name} must be {' or '.join(allowed)}, got {words[name]!r}"
+                f"{path}: {name} must be {' or '.join(allowed)}, got {word!r}"
             )
     settings = Component(path.name, {"sampling_rate": 1.0, "steps": 1} | content)
     std, clip = (settings.number(name, above=0) for name in ("std", "clip"))
