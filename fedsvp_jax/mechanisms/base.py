@@ -167,18 +167,6 @@ def num_uploads(valid: Array) -> Array:
     return jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
 
 
-def counted_by(
-    mechanism: Mechanism, count: Callable[[NoiseInfo], NoiseInfo]
-) -> Mechanism:
-    """The same mechanism; `count` rewrites the noise that it reports of an upload."""
-
-    def update(updates: Params, state: MechanismState, **arguments: Any) -> Noised:
-        upload, memory, info = mechanism.update(updates, state, **arguments)
-        return upload, memory, count(info)
-
-    return mechanism._replace(update=update)
-
-
 def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
     """The mechanism, when uploads of rounds before `first` are of public data alone."""
     if first == 0:

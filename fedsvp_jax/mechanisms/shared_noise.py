@@ -13,6 +13,7 @@ were in the sum, fewer ones with less noise.
 """
 
 import dataclasses
+from typing import Any
 
 from . import base, calibration, clipping, subsampling
 from .config import MechanismConfig
@@ -60,17 +61,19 @@ def shared(
             "added to the uploads and is the same for all clients (with "
             "clipping=per_example: batches=poisson and local_steps=1)"
         )
-    counted = base.counted_by(
-        mechanism,
-        lambda info: dataclasses.replace(
+
+    def update(*upload: Any, **request: Any) -> base.Noised:
+        updates, state, info = mechanism.update(*upload, **request)
+        counted = dataclasses.replace(
             info,
             noise_multiplier=info.noise_multiplier / root,
             sensitivity=info.sensitivity * root,
             epsilon=calibration.concentrated_epsilon(info.noise_multiplier, info.delta),
-        ),
-    )
+        )
+        return updates, state, counted
+
     return base.assuming(
-        counted,
+        mechanism,
         "secure aggregation shows the sum of a cohort alone; equal weights; every one "
         "of its clients adds its share of the noise, z·Δ/√("
         f"{config.cohort_size} - {config.colluders}); clients that drop out and those "
@@ -78,6 +81,7 @@ def shared(
         view="colluders",
         any_epsilon=True,
     )._replace(
+        update=update,
         uniform_weights=True,
         most_epsilon=calibration.concentrated_epsilon(
             mechanism.least_multiplier, mechanism.most_delta
