@@ -193,20 +193,17 @@ def _epsilons(multipliers: Sequence[float], promise: Record) -> Iterator[float]:
                 2.0 / (1.0 + math.exp(released)), 2
             )
         ]
-    noised, precision = True, 0.0
+    precision = 0.0
     for multiplier in multipliers:
-        noised = noised and multiplier > 0
-        if not noised:
-            yield math.inf
-            continue
-        precision += 1 / multiplier**2
+        upload = 1 / multiplier**2 if multiplier > 0 else math.inf
+        precision += upload
         if promise["total_accounting"] == "pld":
-            yield float(get_epsilon_gaussian(precision**-0.5, delta))
+            # Silent uploads alone have none.
+            yield precision and get_epsilon_gaussian(precision**-0.5, delta)
             continue
-        upload = dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2)
-        for event in (upload, *responses):
+        for event in (dp_accounting.dp_event.ZCDpEvent(upload / 2), *responses):
             accountant.compose(event)
-        yield float(accountant.get_epsilon(delta))
+        yield accountant.get_epsilon(delta)
 
 
 def _seen(witness: Path | None, first: Record) -> tuple[Seen | None, list[str]]:

@@ -107,9 +107,13 @@ def test_a_round_whose_block_failed_counts_once_and_may_be_answered(
 
 
 @pytest.mark.hole
-def test_an_upload_that_no_record_decides_is_in_order(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("promise", [{}, {"total_accounting": "pld"}], ids=str)
+def test_an_upload_that_no_record_decides_is_in_order(
+    promise: dict[str, str], tmp_path: pathlib.Path
+) -> None:
     """Its noise multiplier is infinite, which JSON has as null: "no site's log"."""
-    settings = {"clipping": "attribute_records", "private_from": 1}
+    settings = {"clipping": "attribute_records", "private_from": 1, **promise}
+    settings |= {"total_epsilon": 50.0} if promise else {}
     site = begun(tmp_path / "log", **UPDATE_CLIP | settings)
     for round_num in (1, 2):
         answer(site, model(), lambda: Trained(model()), round_num=round_num)
