@@ -86,8 +86,6 @@ def composed_epsilon(
             precision, steps = precision + steps.number / steps.multiplier**2, None
     if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in pairs):
         return math.inf
-    if precision == 0 and not pairs and steps is None:
-        return 0.0
     return _composed(method, float(precision), float(delta), pairs, steps)
 
 

@@ -114,9 +114,8 @@ def counted(
         multipliers[number] = averaged_multiplier(z, std, share, num_known)
     if view != "server":
         multiplier = multipliers[VIEWS.index(view)]
-        epsilons = concentrated_epsilon(jnp.asarray(multiplier), jnp.asarray(deltas))
-        epsilon = np.where(multiplier > 0, np.asarray(epsilons, float), math.inf)
-        epsilon = np.where(np.isinf(multiplier), 0.0, epsilon)
+        epsilons = concentrated_epsilon(*jnp.asarray([multiplier, deltas]))
+        epsilon = np.where(np.isinf(multiplier), 0.0, np.asarray(epsilons, float))
     return Counted(
         multipliers, epsilon, len(z) > 1 and len({*std}) == len({*share}) == 1
     )
