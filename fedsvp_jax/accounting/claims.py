@@ -152,25 +152,20 @@ def _is_proved(
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
 
-def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
-    """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
-    if account.mechanism.basis.relation == "none":
-        return None
+def of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
+    """The fields of `NOTHING`, of the largest ε and δ; None in all for no claim."""
+    relation = account.mechanism.basis.relation
+    if relation == "none":
+        return NOTHING
+    epsilon, delta = float(np.max(epsilon)), float(np.max(delta))
     z = float(np.min(account.mechanism.least_multiplier))
     sums = Sums(1, z**-2 if z > 0 else math.inf, epsilon, z)
     certain = account.certain_chance(sums, OtherCosts())
     single = dataclasses.replace(account, largest_claim=epsilon)
     proved = _is_proved(single, "basic", epsilon, delta, certain)
-    return "proved" if proved else "nominal"
-
-
-def of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
-    """The fields of `NOTHING`, of the largest ε and δ; None in all for no claim."""
-    epsilon, delta = float(np.max(epsilon)), float(np.max(delta))
-    status = upload_status(account, epsilon, delta)
-    relation = account.mechanism.basis.relation
+    status = "proved" if proved else "nominal"
     claim = (epsilon, delta, status, adversary(account), relation)
-    return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
+    return dict(zip(NOTHING, claim, strict=True))
 
 
 def of_run(account: Account) -> Record:

@@ -56,10 +56,10 @@ def test_one_upload_is_proved_where_bound_and_formula_are() -> None:
         (clipped, np.inf, "nominal"),
     ):
         account = Account.of(mechanism, Participation())
-        assert claims.upload_status(account, epsilon, 1e-3) == word
+        assert claims.of_upload(account, epsilon, 1e-3)["status"] == word
     for delta, why in ((0.99, "nominal: statistics leave"), (1.0, "")):
         account = Account.of(clipped, Participation(nominal=why))
-        assert claims.upload_status(account, 0.3, delta) == "nominal"
+        assert claims.of_upload(account, 0.3, delta)["status"] == "nominal"
 
 
 def test_pld_is_composed_in_the_last_round_alone() -> None:

@@ -140,7 +140,7 @@ def test_a_row_is_nominal_where_noise_that_ends_tells_more_than_delta(
     who = Participation(num_rounds=rounds)
     planned = claims.planned_row(Account.of(account.mechanism, who))
     assert planned["status"]["rdp"] == server.status
-    told = claims.upload_status(account, 1e3, 1e-5)
+    told = claims.of_upload(account, 1e3, 1e-5)["status"]
     assert told == ("proved" if z > 0.2 else "nominal")
 
 
@@ -149,7 +149,7 @@ def test_discrete_noise_has_no_end_and_no_rounding() -> None:
     rows = claims.table(account, ("rdp",))
     assert all(row.proved for row in rows)
     assert not any("real numbers" in row.assumptions for row in rows)
-    assert claims.upload_status(account, 1e3, 1e-5) == "proved"
+    assert claims.of_upload(account, 1e3, 1e-5)["status"] == "proved"
 
 
 def test_a_deployed_clients_noise_is_discrete() -> None:
