@@ -93,7 +93,7 @@ def by_adversary(account: Account) -> dict[str, Record]:
     return risks
 
 
-def of_promises(promises: Pairs, method: str = "rdp") -> Record:
+def of_promises(promises: Pairs, method: str) -> Record:
     """`risk` of all that an accounting lets noised uploads spend below each (ε, δ).
 
     Those of a promise have the largest Σ1/z² whose ε at δ is no more; those of several

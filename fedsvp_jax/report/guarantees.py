@@ -94,10 +94,9 @@ def choices(claim: Record) -> dict[float, Record]:
     is not that of its ε and δ alone: of sampled batches, or of several events.
     """
     chosen, delta, recorded = claim["epsilon"], claim["delta"], claim["risk"]
+    method = "pld" if recorded["exact"] else "rdp"
     risks = {
-        epsilon: tradeoff.risk([(epsilon, delta)], exact=True)
-        if recorded["exact"]
-        else tradeoff.of_promises([(epsilon, delta)])
+        epsilon: tradeoff.of_promises([(epsilon, delta)], method)
         for epsilon in (*_USUAL, chosen)
     }
     if abs(risks[chosen]["right_of_100"] - recorded["right_of_100"]) > _ALIKE:
