@@ -22,7 +22,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import Record, plain
-from fedsvp_jax.core.prng import Stream, stream_key
+from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.clipping import root_sharers
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
@@ -178,9 +178,8 @@ def answer(
         trained = result_of(
             "the count", train, [release.zeros], round_num, clipped=True
         )
-        key = randomness.training_key(round_num)
-        key = stream_key(key, Stream.SCORES, randomness.client_id)
-        words = randomness.words or seeded_words(*jax.random.key_data(key).tolist())
+        key = randomness.key(round_num, Stream.SCORES)
+        words = randomness.words or seeded_words(*jax.random.key_data(key).tolist())  # type: ignore[arg-type]
         noised = whole_numbers(trained.arrays, release.grid, release.share_std, words)
         promise = site.policy.promise
         return noised[0], {

@@ -86,7 +86,6 @@ class SumMod:
         self, message: fl.Message, context: fl.Context, call_next: Any
     ) -> fl.Message:
         """The protocol's reply, masked where it holds an update; or an error."""
-        del call_next
 
         def reply() -> fl.Message:
             self._check(message.content.config_records.get(_CONFIGS), context)
@@ -140,7 +139,6 @@ class SumMod:
 
     def _upload(self, message: fl.Message, context: fl.Context) -> fl.Message:
         """The upload that the protocol masks: whole numbers, every weight being 1."""
-        del context
         request = compat.recorddict_to_fitins(message.content, keep_input=True)
         received = parameters_to_ndarrays(request.parameters)
         self._check_agreement(request.config)
@@ -303,7 +301,6 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
         """The model after a round, of the average that Flower's workflow says."""
-        del server_round, failures
         if not results:
             return None, {}
         count = len(results)

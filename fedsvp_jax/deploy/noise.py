@@ -47,7 +47,6 @@ class Secret:
 
     def key(self, round_num: int, stream: prng.Stream) -> Array | None:
         """None: no key decides what is drawn."""
-        del round_num, stream
         return None
 
     def training_key(self, round_num: int) -> Array:
@@ -56,7 +55,6 @@ class Secret:
         What it decides (order of batches, dropout, random coalitions) hides nothing, so
         64 secret bits are enough where noise draws all of its bits from the system.
         """
-        del round_num
         words = np.frombuffer(os.urandom(8), np.uint32)
         return prng.key_of(jnp.asarray(words))
 
@@ -116,13 +114,13 @@ def add_secret_noise(
     if config.clip.of_weights:
         origin = np.concatenate(received, axis=None, dtype=np.float64)
     vector = origin + np.concatenate(clipped, axis=None)
-    exact = config.clip.in_ball
     length = float(config.private_clip if config.clip.is_query else config.l2_norm_clip)
     if config.clip.bound_unproved:
         length = 0.0  # nothing bounds it
     step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
-    bound = length if exact else 2 * _LONGEST * step
-    if not exact:
+    bound = length
+    if not config.clip.in_ball:
+        bound = 2 * _LONGEST * step
         std *= 1 + step * math.sqrt(vector.size) / sensitivity
     numbers = rounded(vector, step=step, norm_bound=bound, words=words)
     _add_noise(numbers, step_variance(std, step), words)
