@@ -192,7 +192,7 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
         return Clipping(
             rule,
             no_clip,
-            lambda size: record_bound(config.l2_norm_clip, scaled_size(config, size)),
+            lambda size: record_bound(c, scaled_size(config, size)),
             "replace one record of a client",
             assumption,
         )

@@ -194,10 +194,9 @@ def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
 
     def fits(bits: int) -> bool:
         step = float(grid_step(grid._replace(bits=bits), jnp.float32(std)))
-        room = 0.5 * float(jnp.asarray(grid.norm))
-        if grid.apart is not None:
-            room = 0.5 * float(grid.apart(jnp.float32(num_examples)))
-        return step * math.sqrt(size) <= room and (std == 0 or std / step >= _LEAST_STD)
+        room = grid.apart(jnp.float32(num_examples)) if grid.apart else grid.norm
+        is_fine = step * math.sqrt(size) <= float(room) / 2
+        return is_fine and (std == 0 or std / step >= _LEAST_STD)
 
     enough = next((bits for bits in range(grid.bits, 25) if fits(bits)), None)
     if enough != grid.bits:
