@@ -72,11 +72,7 @@ def composed_epsilon(
         raise ValueError(f"delta must be in (0, 1), got {delta}")
     if method not in ("rdp", "pld", "gdp"):
         raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
-    pairs = tuple(
-        (int(count), float(epsilon))
-        for count, epsilon in responses
-        if count > 0 and epsilon > 0
-    )
+    pairs = tuple(pair for pair in responses if min(pair) > 0)
     if steps is not None:
         if method == "gdp":
             raise ValueError("method must be rdp or pld for Poisson batches, got 'gdp'")
@@ -86,7 +82,7 @@ def composed_epsilon(
             precision, steps = precision + steps.number / steps.multiplier**2, None
     if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in pairs):
         return math.inf
-    return _composed(method, float(precision), float(delta), pairs, steps)
+    return _composed(method, precision, delta, pairs, steps)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -197,8 +197,7 @@ class SpendingPlan:
                 "the influence filter": cost.passes,
                 "the bounds of the schema": cost.bounds,
             }
-            if any(events.values()):
-                names = " and ".join(name for name, count in events.items() if count)
+            if names := " and ".join(filter(events.get, events)):
                 before = f"{names} (ε = {self.promised(0):.4g}) and "
             if cost.passes:
                 remedy = (
