@@ -59,10 +59,10 @@ def effects(
         return []
     tensors = read_tensors(file)[0]
     names, rows = changes(schema)
-    log_odds = rows @ difference(tensors["params/bias"], tensors["params/kernel"])
-    lengths = np.linalg.norm(rows, axis=1)
+    weights = difference(tensors["params/bias"], tensors["params/kernel"])
     return [
-        (*name, *both) for name, *both in zip(names, log_odds, lengths, strict=True)
+        (*name, row @ weights, np.linalg.norm(row))
+        for name, row in zip(names, rows, strict=True)
     ]
 
 
