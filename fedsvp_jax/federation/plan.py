@@ -342,15 +342,11 @@ def make_cells(
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [part(local_training.TrainingRates, config) for config in configs]
-
-    def stack(*leaves: float) -> jax.Array:
-        return jnp.asarray(np.asarray(leaves, np.float32))
-
     return Cell(
         root=tree.stack(roots),
         split=data.split,
-        rates=jax.tree.map(stack, *rates),
-        mechanism=jax.tree.map(stack, *mechanisms),
+        rates=tree.stack(jax.tree.map(np.float32, rates)),
+        mechanism=tree.stack(mechanisms),
         allowance=tree.stack(allowances),
     )
 
