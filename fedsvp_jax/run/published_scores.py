@@ -158,6 +158,8 @@ class ScoreRelease(NamedTuple):
 
             accuracy   T = Σ (1[right] − θ) c
                        SE² = Nθ(1 − θ) + Var
+            share      T = Σ (1[second class] − θ) c, with the same SE²
+            mean       T = Σ (p − θ) c of a place's p, SE² = Σ (p − θ)² c + Var
             AUC        T = Σ W c₁ᵢ c₀ⱼ,  W = 1[i > j] + 1[i = j]/2 − θ
                        SE² = that of Hanley and McNeil (1982) + Var
 
@@ -165,9 +167,10 @@ class ScoreRelease(NamedTuple):
         so that the product of two noises is covered. Rows of a place tie in the AUC.
 
         Returns:
-          sites, rows; accuracy and, of two classes, AUC: [value, the two ends of its 95
-          % interval]; guessing, the share of the class `most_frequent`; the counts,
-          and noise_std of each.
+          sites, rows; accuracy and, of two classes, AUC, and share and mean (of the
+          probabilities) of the `second`: [value, the two ends of its 95 % interval];
+          guessing, the share of the class `most_frequent`; the counts, and noise_std of
+          each.
         """
         noised, sums = total * self.step, self.sums
         variance = sites * self.share_std**2
@@ -191,8 +194,8 @@ class ScoreRelease(NamedTuple):
             return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
 
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
-        error, all_ = rows * SHARES * (1 - SHARES), np.ones((number, bins))
-        scores = {"accuracy": estimate(right, all_, error, 1)}
+        of_rows, all_ = rows * SHARES * (1 - SHARES), np.ones((number, bins))
+        scores: Record = {"accuracy": estimate(right, all_, of_rows, 1)}
         if number == 2:
             wins = np.tri(bins, k=-1) + np.eye(bins) / 2
             slopes = np.stack([counts[1] @ wins, wins @ counts[0]])
@@ -200,6 +203,14 @@ class ScoreRelease(NamedTuple):
             error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
             pairs = by_class[::-1, None] * all_
             scores["AUC"] = estimate(slopes, pairs, error, 2)
+            middle = (2 * np.arange(bins) + 1) / bins - 1
+            odds = _HALFWAY * middle / (1 - np.abs(middle))
+            chances = (1 + np.tanh(odds / 2)) / 2
+            scores["second"] = self.classes[1]
+            scores["share"] = estimate(all_ * [[0], [1]], all_, of_rows, 1)
+            off = (chances[:, None] - SHARES) ** 2
+            error = (counts.sum(0) @ off).clip(0)
+            scores["mean"] = estimate(all_ * chances, all_, error, 1)
         return {
             "sites": sites,
             "rows": round(rows),

@@ -331,10 +331,12 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
 
     Of a rare outcome all probabilities are small, and were in one of twenty bins.
     """
-    release, sites, draws = release_of(rows), 3, 200
+    release, sites, draws = release_of(rows), 3, 400
     rng = np.random.default_rng(1)
     ends = np.linspace(-1, 1, 257)[1:-1]
-    edges = 4 * ends / (1 - abs(ends))
+    edges, middles = (
+        4 * x / (1 - abs(x)) for x in (ends, np.arange(-255, 256, 2) / 256)
+    )
     middle = math.log(share / (1 - share))
     ends = [-np.inf, *edges, np.inf]
     means = middle + spread * distance / 2 * np.array([-1, 1])
@@ -344,6 +346,8 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     truth = {
         "accuracy": np.trace(cells @ right),
         "AUC": shares[1] @ (np.cumsum(shares[0]) - shares[0] / 2),
+        "share": share,
+        "mean": cells.sum(0) @ special.expit(middles),
     }
     exact = stats.norm.cdf(distance / 2**0.5)
     assert truth["AUC"] == pytest.approx(exact, abs=0.003)
