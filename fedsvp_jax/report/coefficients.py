@@ -42,13 +42,8 @@ def difference(bias: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return np.subtract(*np.column_stack([bias, kernel])[::-1])
 
 
-def effects(
-    run: RunFiles, folder: Path
-) -> list[tuple[str, str | None, np.floating, np.floating]]:
-    """(column, category, log odds ratio of the second class, ‖c‖) of each change c.
-
-    The log odds change by c·w, and noise that is alike in all weights w moves them by
-    ‖c‖ times what it moves one of them.
+def effects(run: RunFiles, folder: Path) -> list[tuple[str, str | None, np.floating]]:
+    """(column, category, log odds ratio of the second class) of each change.
 
     Returns:
       [] of other models, and before the run's end.
@@ -60,10 +55,7 @@ def effects(
     tensors = read_tensors(file)[0]
     names, rows = changes(schema)
     weights = difference(tensors["params/bias"], tensors["params/kernel"])
-    return [
-        (*name, row @ weights, np.linalg.norm(row))
-        for name, row in zip(names, rows, strict=True)
-    ]
+    return [(*name, value) for name, value in zip(names, rows @ weights, strict=True)]
 
 
 def noise_stds(run: RunFiles) -> np.ndarray | None:
@@ -92,19 +84,6 @@ def responses(config: Record, pulls: np.ndarray) -> np.ndarray:
         speed[number] += 1
         shift = shift + config["server_learning_rate"] * speed
     return shift
-
-
-def largest_noise(run: RunFiles) -> float | None:
-    """The largest standard error that noise can have in a weight of w, by public
-    numbers alone; None where these do not say it.
-
-    It is that of a weight that no row pulls back. A convex loss pulls: along an axis of
-    curvature λ the polynomial that `responses` are in λ (Chebyshev's, of the second
-    kind) is no larger where 0 <= ηλ <= 2(1 + m), as is needed for stable steps.
-    """
-    if (stds := noise_stds(run)) is None:
-        return None
-    return float(np.linalg.norm(stds * responses(run.config, 0 * stds)))
 
 
 def standard_errors(

@@ -51,7 +51,6 @@ def write_run_report(run_dir: AnyPath) -> Path:
         "run": run,
         "schema": schema_of(folder),
         "effects": coefficients.effects(run, folder),
-        "largest_noise": coefficients.largest_noise,
         "reference": headline.content(folder / headline.REFERENCE),
     }
     if values["effects"]:

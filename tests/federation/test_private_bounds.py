@@ -225,7 +225,7 @@ def test_a_published_score_has_what_the_bounds_left():
         scores = published_scores.noised_scores(
             np.full((24, 2), 0.5), np.zeros(24, int), ("no", "yes"), program, summary
         )
-        std.append(scores["noise_std"] / 2**0.5)
+        std.append(scores["noise_std"] / 4)  # eight levels, and two rows
     gaussian = composed_epsilon("gdp", std[0] ** -2, DELTA)
     wanted = composed(gaussian, EACH, DRAWS, DELTA)
     assert wanted == pytest.approx(2.0, rel=2e-3)

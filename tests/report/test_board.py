@@ -41,7 +41,14 @@ def test_the_sheet_has_each_hospitals_own_model_and_a_leak(run_dir: Path) -> Non
     sheet = scored(run_dir)
     assert "Is it better than a hospital&#39;s own" in sheet.replace("'", "&#39;")
     assert "(95 %: +1.0 to +7.0): the federated model is better." in sheet
-    assert "Warning" not in sheet
+    assert "Warning" not in sheet and "Recommended: take" in sheet
+    ends = {"difference": -0.18, "interval": [-0.27, -0.08]}
+    beside.write_text(json.dumps(SCORES | {"alone": own | ends}))
+    sheet = scored(run_dir)
+    assert (
+        "Recommended: first find out why" in sheet
+        and "are classes swapped" in sheet.lower()
+    )
     near = {"auc": 0.999, "auc_interval": [0.985, 1.0]}
     assert "Is a column known only after the outcome?" in scored(run_dir, **near)
 

@@ -7,6 +7,7 @@ every claim is nominal (`draft.py`).
 """
 
 import dataclasses
+import itertools
 import re
 import warnings
 from collections import Counter
@@ -231,12 +232,17 @@ def from_table(
             "= false beside bounds that are known so"
         )
     if schema.shares:
-        counts = np.bincount(labels, minlength=len(schema.shares))
-        in_order = np.sort(schema.shares)[np.argsort(np.argsort(counts))]
+        counts = np.zeros((len(clients) + 1, len(schema.shares)))
+        np.add.at(counts, (of_client, labels), 1)
+        counts[-1] = counts.sum(0)
+        in_order = np.sort(schema.shares)[counts.argsort(1).argsort(1)]
         # The rows are e¹⁰ times as likely by the shares in another order.
-        if counts @ np.log(in_order / schema.shares) > 10:
+        swapped = (counts * np.log(in_order / schema.shares)).sum(1) > 10
+        if swapped.any():
+            whose = files.shortened([*itertools.compress(clients, swapped)])
             notices.append(
-                "the shares of the schema fit the rows far better in another order: "
+                f"the shares of the schema fit {'the rows' if swapped[-1] else whose} "
+                "far better in another order: "
                 "are the classes of the rows swapped, or the shares? This line looked "
                 "at the rows: keep it to yourself"
             )

@@ -354,6 +354,23 @@ def test_shares_of_other_classes_are_said_to_who_has_the_rows(
     assert not any("98" in text or "0.7" in text for text in messages)
 
 
+def test_a_client_whose_classes_are_swapped_is_named() -> None:
+    """Bern's 70 % among three hospitals of 30 % trained a useless model, silently."""
+    ill = {"Chur": 18, "Bern": 42, "Genf": 18}
+    table = {
+        "wage": WAGE.repeat(6)[:180] + np.arange(180) / 1e4,
+        "ill": [
+            ILL[row < of_client] for of_client in ill.values() for row in range(60)
+        ],
+        "ward": np.repeat([*ill], 60),
+    }
+    schema = Schema({"wage": NUMBER}, "ill", ILL, (0.7, 0.3), client="ward")
+    with pytest.warns(
+        UserWarning, match="of the schema fit Bern far better in another"
+    ):
+        from_table(table, schema=schema)
+
+
 def test_a_plan_looks_at_no_class_of_the_rows(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
