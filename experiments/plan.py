@@ -54,6 +54,7 @@ from fedsvp_jax import federation, run
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.data.tables import files, table_file
 from fedsvp_jax.data.tables import scores as table_scores
 from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
@@ -149,7 +150,7 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(1).astype(np.int32)
     return dataclasses.replace(
         data,
-        name="synthetic",
+        name=f"made-up rows of AUC {auc:g}",
         train_inputs=inputs[_TESTED:],
         train_labels=labels[_TESTED:],
         test_inputs=inputs[:_TESTED],
@@ -171,6 +172,7 @@ def main(arguments: Sequence[str]) -> None:
             "name one table, or state --num_clients and --num_examples in its place"
         )
     epsilons = sorted(flag_values.numbers("total_epsilon", values.total_epsilon))
+    ExperimentConfig(dataset="csv", total_epsilon=epsilons[0])  # refuses 0
     areas = sorted(flag_values.numbers("auc", values.auc))
     if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
         raise ValueError(
@@ -259,7 +261,8 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
 def _planned(data: Any, epsilons: Sequence[float], num_clients: int) -> Record:
     """What epsilon.json says of one strength: kinds of trust, and the reference.
 
-    Beside the accuracy of each stand the `trained`, the scores of its models.
+    Beside the accuracy of each stand the `trained`, the scores of its models. A bar
+    shows on standard error how many kinds of trust at how many ε are done.
     """
     values = flags.FLAGS
     kinds = [*_LABELS]
@@ -269,9 +272,12 @@ def _planned(data: Any, epsilons: Sequence[float], num_clients: int) -> Record:
         kinds = ["nobody"]
     if values.noise_trust:
         kinds = [values.noise_trust]
+    steps = [*itertools.product(kinds, epsilons)]
     document: Record = {}
     points = []
-    for trust, epsilon in itertools.product(kinds, epsilons):
+    for trust, epsilon in progress_bar(
+        steps, total=len(steps), unit="trust and ε", desc=data.name
+    ):
         document = _swept(data, trust, epsilon, num_clients)
         (point,) = document["points"]
         one_holder = num_clients == 1
