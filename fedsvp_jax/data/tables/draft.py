@@ -117,7 +117,7 @@ def proposed(
     person = next(
         (n for n in features if _PERSON.match(n) and repeats(n, features[n])), None
     )
-    if person is not None:
+    if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
     if notation is None:
@@ -173,7 +173,7 @@ def proposed(
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
     with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
-        if person is not None:
+        if person:
             # Copies with their ids make a column of ids look as if persons had several.
             notes["rows"] += duplicates.questions(columns, "client", None)
             check_one_client(
@@ -341,14 +341,14 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
         for where in (is_limit & ~is_odd, is_odd)
     )
     kinds = {literals.kind(text, notation) for text in oddities}
-    is_text, is_number = kinds <= {"text"}, type_ == "number"
+    is_text = kinds <= {"text"}
     if len(oddities) > _MOST_ODD or not is_text:
-        if is_text and is_number:
+        if is_text and type_ == "number":
             return None
         return _LEFT_OUT, (
             f"no {form if type_ == 'date' else type_} {place(column, is_odd)}, as in "
             "most rows: write all one way, or leave them blank"
-            f"{_OF_EXCEL * (is_number and 'date' in kinds)}"
+            f"{_OF_EXCEL * ('date' in kinds and type_ == 'number')}"
         )
     scale = SchemaColumn(
         type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
@@ -358,7 +358,7 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
         f"{files.shortened([*map(files.quoted, texts)])}: {question}"
         for texts, question in (
             (limits, _LIMITS),
-            (oddities, f"a missing {type_}?{_BELOW * is_number}"),
+            (oddities, f"a missing {type_}?{_BELOW * (type_ == 'number')}"),
         )
         if texts
     ]
@@ -380,7 +380,7 @@ def _code(
     if _DATED.search(name) and 5_000 < present.min() <= present.max() < 60_000:
         why = f"{present[0]:g}: a date, as Excel counts days? write it as 2024-12-31"
         return _LEFT_OUT, why
-    if len(numbers) <= _FEW or (np.rint(present) != present).any():
+    if len(numbers) <= _FEW or (present % 1).any():
         return None
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
@@ -419,8 +419,8 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
         why = "an identifier, or names of persons?"
     else:
         names = encoding.by_name(column, source).categories
-        blank = cells.is_missing(pa.chunked_array([names]))
-        listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
+        no_names = (*literals.NO_VALUE, OTHERS)
+        listed = [name for name in names if name.lower() not in no_names]
         many = f"{count} texts, each a feature" if count > _FEW else ""
         note = "; ".join(filter(None, (hint or many, _spellings(listed))))
         values = (*listed, OTHERS)
@@ -443,7 +443,6 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     fifth, median, upper, top = np.quantile(
         present, [0.05, 0.5, 0.9, 0.95], method="inverted_cdf"
     )
-    is_skewed = median - fifth <= _LEFT * (top - fifth)
     is_number = column.type == "number"
     codes = np.unique(present)
     binary = is_number and len(codes) <= 2
@@ -456,7 +455,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         log=bool(
             is_number
             and not binary
-            and is_skewed
+            and median - fifth <= _LEFT * (top - fifth)
             and upper - low < _SKEWED * (high - low)
         ),
         from_data=bounds + fill,
@@ -494,8 +493,7 @@ def _marks(numbers: np.ndarray) -> list[str]:
     values, counts = np.unique(numbers, return_counts=True)
     low, high = int((values < 0).sum()), len(values)
     if not low and values[0] == 0 and high > _MOST_LABELS:
-        is_far = values[1] > _FAR * np.median(values)
-        low = int(is_far and _ends_apart(-values[::-1]))
+        low = int(values[1] > _FAR * np.median(values) and _ends_apart(-values[::-1]))
     elif values[-1] <= values[low - 1] + 2 or not all(
         map(literals.is_mark, values[:low])
     ):
@@ -631,8 +629,10 @@ def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaCo
         )
     if kinds != {"text"}:  # the encoder refuses some
         of_train = numbers[is_train & finite]
-        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
-        return SchemaColumn("number", (float(low), float(high)), from_data=True)
+        low, high = map(
+            float, (of_train.min(initial=np.inf), of_train.max(initial=-np.inf))
+        )
+        return SchemaColumn("number", (low, high), from_data=True)
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
@@ -654,7 +654,7 @@ def classes(written: Cells, source: str) -> Names:
             "write the class in letters; a schema that lists it makes any text a class"
         )
     numbers = cells.values_of(written, "number", Notation())
-    fractions = np.isfinite(numbers) & (np.rint(numbers) != numbers)
+    fractions = numbers % 1 > 0
     if fractions.any():
         raise ValueError(
             f"{source} holds numbers that are no classes {place(written, fractions)}"
