@@ -54,6 +54,7 @@ from fedsvp_jax import federation, run
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.data.tables import files, table_file
 from fedsvp_jax.data.tables import scores as table_scores
 from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
@@ -89,9 +90,8 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
       shares: of the classes.
       auc: in (1/2, 1).
     """
-    rng = np.random.default_rng(0)
     fitted = scores[:_FITTED]
-    draws = rng.gumbel(size=fitted.shape)
+    draws = np.random.default_rng(0).gumbel(size=fitted.shape)
     proportions = np.asarray(shares) / np.sum(shares)
 
     def biased(slope: float) -> np.ndarray:
@@ -104,8 +104,8 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
     def area_of(slope: float) -> float:
         logits = slope * fitted + biased(slope)
         chances = special.softmax(logits, axis=1)
-        area = table_scores.of_table(chances, (logits + draws).argmax(1), None)["auc"]
-        return 1.0 if area is None else area  # None: a class has no row
+        scored = table_scores.of_table(chances, (logits + draws).argmax(1), None)
+        return scored["auc"] or 1.0  # None: a class has no row
 
     slope = _SLOPES[bisect.bisect(_SLOPES[:-1], auc, key=area_of)]
     return slope * scores + biased(slope)
@@ -149,7 +149,7 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(1).astype(np.int32)
     return dataclasses.replace(
         data,
-        name="synthetic",
+        name=f"made-up rows of AUC {auc:g}",
         train_inputs=inputs[_TESTED:],
         train_labels=labels[_TESTED:],
         test_inputs=inputs[:_TESTED],
@@ -171,6 +171,7 @@ def main(arguments: Sequence[str]) -> None:
             "name one table, or state --num_clients and --num_examples in its place"
         )
     epsilons = sorted(flag_values.numbers("total_epsilon", values.total_epsilon))
+    ExperimentConfig(dataset="csv", total_epsilon=epsilons[0])  # refuses 0
     areas = sorted(flag_values.numbers("auc", values.auc))
     if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
         raise ValueError(
@@ -197,8 +198,9 @@ def main(arguments: Sequence[str]) -> None:
         columns, _ = table_file.read_table(path, schema)
         client = values.client_column or schema.client
         client = None if client == NOBODY else client
-        names = (client, schema.person, *schema.features)
-        files.check_columns(names, columns, str(path))
+        files.check_columns(
+            (client, schema.person, *schema.features), columns, str(path)
+        )
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)
     sizes = goal.training_sizes(data, values.num_clients)
@@ -259,7 +261,8 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
 def _planned(data: Any, epsilons: Sequence[float], num_clients: int) -> Record:
     """What epsilon.json says of one strength: kinds of trust, and the reference.
 
-    Beside the accuracy of each stand the `trained`, the scores of its models.
+    Beside the accuracy of each stand the `trained`, the scores of its models. A bar
+    shows on standard error how many kinds of trust at how many ε are done.
     """
     values = flags.FLAGS
     kinds = [*_LABELS]
@@ -269,9 +272,12 @@ def _planned(data: Any, epsilons: Sequence[float], num_clients: int) -> Record:
         kinds = ["nobody"]
     if values.noise_trust:
         kinds = [values.noise_trust]
+    steps = [*itertools.product(kinds, epsilons)]
     document: Record = {}
     points = []
-    for trust, epsilon in itertools.product(kinds, epsilons):
+    for trust, epsilon in progress_bar(
+        steps, total=len(steps), unit="trust and ε", desc=data.name
+    ):
         document = _swept(data, trust, epsilon, num_clients)
         (point,) = document["points"]
         one_holder = num_clients == 1
@@ -342,8 +348,11 @@ def _assumptions(
     base: ExperimentConfig, data: Any, is_whole: bool
 ) -> dict[tuple[str, int], str]:
     """What the claims of train --goal rest on, by adversary and copies."""
-    sampler = "discrete" if is_whole else base.noise_sampler
-    base = dataclasses.replace(base, secret_noise=True, noise_sampler=sampler)
+    base = dataclasses.replace(
+        base,
+        secret_noise=True,
+        noise_sampler="discrete" if is_whole else base.noise_sampler,
+    )
     config = resolve(dataclasses.replace(base, **goal.route_settings(base, data)), data)
     program = federation.build([config], data, noise_key=bytes(8))  # draws nothing
     return {
@@ -370,13 +379,12 @@ def _joined(
     def between(low: Record, high: Record) -> Record:
         both = low["trained"], high["trained"]
         tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
-        excesses = [
-            max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
-            for trained in both
-        ]
         ends = {
             "auc_between": [*map(min, tried)],
-            "excess": excesses,
+            "excess": [
+                max(each["log_loss"] - each["guessing_log_loss"] for each in trained)
+                for trained in both
+            ],
             "best": [areas[0], areas[-1]],
         }
         return ends | {
@@ -398,8 +406,9 @@ def _joined(
         point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
-    reference = between(weak["reference"], strong["reference"])
-    reference |= {"name": "logistic regression without privacy"}
+    reference = between(weak["reference"], strong["reference"]) | {
+        "name": "logistic regression without privacy"
+    }
     return weak | {"points": points, "reference": reference}
 
 

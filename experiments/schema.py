@@ -118,8 +118,8 @@ def confirm(path: pathlib.Path) -> None:
     )
     if refused:
         raise ValueError(
-            f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
-            "records said, or nearly: change it, or --known=NAME if no record told you"
+            f"{path}: {len(refused)} of {len(entries)} marked columns may still say "
+            "what the records said: change them, or --known=NAME if no record told you"
         )
 
 
@@ -167,8 +167,10 @@ def main(arguments: Sequence[str]) -> None:
         from .bought_bounds import with_bought_bounds
 
         drafted = with_bought_bounds(drafted, columns, values.bounds_epsilon)
-    for name in [key for key in guesses if key not in stated]:
-        notes[name] = "; ".join(filter(None, ("guessed, check it", notes.get(name))))
+    for name in guesses:
+        if name not in stated:
+            texts = filter(None, ("guessed, check it", notes.get(name)))
+            notes[name] = "; ".join(texts)
     if client is None and "client" not in stated:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)

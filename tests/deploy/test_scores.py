@@ -59,7 +59,8 @@ def proposed(folder: pathlib.Path, *flags: str, clients: int = HOSPITALS) -> Any
 def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("dealt")
     example("flower_sums/deal.py").deal(folder, HOSPITALS)
-    assert proposed(folder, "--colluders=1").status == 0
+    printed = proposed(folder, "--colluders=1").stdout
+    assert f"(Flower's log counts {ROUNDS + 1} rounds: the last is this" in printed
     return folder
 
 
@@ -385,7 +386,8 @@ def test_a_count_that_nobody_agreed_to_is_refused(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
-    assert proposed(tmp_path, "--nopublish_scores").status == 0
+    asked_for = proposed(tmp_path, "--nopublish_scores")
+    assert asked_for.status == 0 and "Flower's log" not in asked_for.stdout
     made = tables.read_policy(tmp_path / "federation", dealt / "hospital-1.csv")
     assert made.agreement != tables.read_policy(dealt / "federation").agreement
     client = tables.table_client(tmp_path / "log", made)

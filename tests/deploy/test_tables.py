@@ -250,8 +250,14 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
     coded = written(tmp_path / "coded.csv", rows)
     ended = command(*words[:-1], f"--records={coded}", f"--log={tmp_path / 'coded'}")
     assert_sentence(ended, f'3 of {len(rows)} cells are "-9", beyond its bounds')
-    assert "a code for a missing one?" in ended.stderr
-    assert "Nothing has begun" in ended.stderr and not (tmp_path / "coded").exists()
+    remedy = (
+        "then blank those cells, or ask for a new proposal, whose schema states mis"
+    )
+    assert f"a code for a missing one? {remedy}" in ended.stderr
+    assert (
+        " and a fill. Nothing has begun" in ended.stderr
+        and not (tmp_path / "coded").exists()
+    )
     second = command(*words, f"--log={tmp_path / 'second'}", "--accept_units")
     assert_sentence(second, "has a budget already, and another log would add its own")
     assert not (tmp_path / "second").exists()

@@ -144,6 +144,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     line = (*line, "--client_column=none")
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
+    assert "made-up rows of AUC 0.9: trust and ε 1 of 1" in done.stderr
     printed = " ".join(done.stdout.split())  # whose lines end at 98 characters
     assert "1 client of 48 training rows, 48 in all; 12 rows for" in printed
     first, details = done.stdout.split("In brackets: guesses about one row")

@@ -67,7 +67,9 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert_sentence(command(*train, "--goal=proved"), "goal proved needs a schema that")
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "4 of 5 marked columns are still as the records said, or")
+    assert_sentence(
+        refused, "4 of 5 marked columns may still say what the records said: change"
+    )
     assert "dose" not in refused.stderr  # one sentence, whose list is above
     for line in (
         r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(lower and upper .*\)",
@@ -150,7 +152,7 @@ def test_public_shares_are_confirmed_as_they_stand(tmp_path: pathlib.Path) -> No
     before = schema.read_text()
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "as the records said, or nearly: change it")
+    assert_sentence(refused, "what the records said: change them, or")
     assert 'it\n  ill: classes = ["a", "b"]\nBy --known' in refused.stdout
     assert schema.read_text() == before
     assert "shares = [0.7, 0.3]" in succeeds(*confirm, "--known=ill").stdout
@@ -218,7 +220,9 @@ def test_a_median_is_confirmed_as_bounds_are(tmp_path: pathlib.Path) -> None:
     )
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "1 of 1 marked columns are still as the records said,")
+    assert_sentence(
+        refused, "1 of 1 marked columns may still say what the records said:"
+    )
     assert "it\n  dose: fill = 4.0\nBy --known" in refused.stdout
     succeeds(*confirm, "--known=dose")
     assert "TODO" not in schema.read_text() and "missing" not in schema.read_text()
@@ -268,7 +272,7 @@ def test_a_refusal_ends_with_names_that_can_be_copied(tmp_path: pathlib.Path) ->
     known = known_of(command(*confirm).stdout)
     assert known == f"--known={name},{name}.missing,kind,ill"
     struck = command(*confirm, known.replace(",kind", ""))
-    assert_sentence(struck, "1 of 3 marked columns are")
+    assert_sentence(struck, "1 of 3 marked columns may")
     again = known_of(struck.stdout)  # with those that were named already
     assert again == f"--known={name},{name}.missing,ill,kind"
     succeeds(*confirm, again)
@@ -381,7 +385,9 @@ def test_texts_that_count_as_missing_are_named_apart_from_their_column(
     }.items():
         refused = command(*confirm, f"--known={known}")
         assert_sentence(refused, "or --known=NAME if no record told you")
-        assert f"1 % of it\n  {left}\nBy --known" in refused.stdout
+        assert f"\n  {left}\nBy --known" in refused.stdout
+        reason = "of missing no\nmark tells whether the records suggested it"
+        assert (reason in refused.stdout) == ("missing" in left)
         assert schema.read_text() == before
     typed = command(*confirm, "--known=dose.mising")
     assert_sentence(typed, "'dose.mising' (did you mean dose.missing?)")

@@ -69,8 +69,7 @@ def notes(
         else:
             continue
         if certain.any() or len(labels) > _FEW * len(class_names):
-            note += ': known after the outcome? then type = "drop"'
-            questions[name] = note
+            questions[name] = note + ': known after the outcome? then type = "drop"'
     return questions
 
 

@@ -67,6 +67,11 @@ _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
 _LIMITS = "limits of detection? limits = true reads the numbers behind the signs"
+_BELOW = (
+    " if it is below detection, a median is a wrong fill: write it as <0.1 (its limit) "
+    "and state limits = true, or make the column a category"
+)
+_OF_EXCEL = "; has Excel made a date of a number such as 3.4?"
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
@@ -112,7 +117,7 @@ def proposed(
     person = next(
         (n for n in features if _PERSON.match(n) and repeats(n, features[n])), None
     )
-    if person is not None:
+    if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
     if notation is None:
@@ -168,7 +173,9 @@ def proposed(
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
     with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
-        if person is not None:
+        if person:
+            # Copies with their ids make a column of ids look as if persons had several.
+            notes["rows"] += duplicates.questions(columns, "client", None)
             check_one_client(
                 cells.distinct(columns[person])[1], of_client, client_names, source
             )
@@ -239,20 +246,20 @@ def repeats(name: str, column: Cells) -> bool:
     So says its name, or what it holds: codes; whole numbers that occur about equally
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
-    is_person = bool(_PERSON.match(name))
+    is_person = _PERSON.match(name)
     written, counts = pc.value_counts(column).flatten()
     filled = ~cells.is_missing(pa.chunked_array([written]))
     written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    is_fraction = numbers % 1 > 0
-    if (is_fraction.any() and not is_person) or _DATED.search(name):
+    if ((numbers % 1 > 0).any() and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
-    if not _FEW < len(times) < rows or is_person:
-        return bool(_FEW < len(times) < rows)
+    do_repeat = bool(_FEW < len(times) < rows)
+    if is_person or not do_repeat:
+        return do_repeat
     if rows > _VISITS * len(times):
         return False
-    is_text = bool(np.isnan(numbers).any())
+    is_text = np.isnan(numbers).any()
     text = str(written[0])
     if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
         return False
@@ -262,9 +269,9 @@ def repeats(name: str, column: Cells) -> bool:
     if is_text:
         return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
-    same_length = len(f"{numbers[0]:.0f}") == len(f"{numbers[-1]:.0f}")
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
-    is_long = same_length and numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
+    is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
+    is_long &= len(f"{numbers[0]:.0f}") == len(f"{numbers[-1]:.0f}")
     if rows <= 4 * len(times) and (few_single or is_long):
         return bool(numbers[-1] >= 1000 or numbers[-1] == len(times))
     # Numbers drawn from such a range would repeat in four times as many rows.
@@ -333,13 +340,15 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
         pc.unique(column.filter(pa.array(where))).to_pylist()
         for where in (is_limit & ~is_odd, is_odd)
     )
-    is_text = {literals.kind(text, notation) for text in oddities} <= {"text"}
+    kinds = {literals.kind(text, notation) for text in oddities}
+    is_text = kinds <= {"text"}
     if len(oddities) > _MOST_ODD or not is_text:
         if is_text and type_ == "number":
             return None
         return _LEFT_OUT, (
             f"no {form if type_ == 'date' else type_} {place(column, is_odd)}, as in "
             "most rows: write all one way, or leave them blank"
+            f"{_OF_EXCEL * ('date' in kinds and type_ == 'number')}"
         )
     scale = SchemaColumn(
         type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
@@ -347,7 +356,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     scaled, note = _numeric(scale, values, np.isnan(values))
     questions = [
         f"{files.shortened([*map(files.quoted, texts)])}: {question}"
-        for texts, question in ((limits, _LIMITS), (oddities, f"a missing {type_}?"))
+        for texts, question in (
+            (limits, _LIMITS),
+            (oddities, f"a missing {type_}?{_BELOW * (type_ == 'number')}"),
+        )
         if texts
     ]
     return scaled, "; ".join(filter(None, (*questions, note)))
@@ -368,7 +380,7 @@ def _code(
     if _DATED.search(name) and 5_000 < present.min() <= present.max() < 60_000:
         why = f"{present[0]:g}: a date, as Excel counts days? write it as 2024-12-31"
         return _LEFT_OUT, why
-    if len(numbers) <= _FEW or (np.rint(present) != present).any():
+    if len(numbers) <= _FEW or (present % 1).any():
         return None
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
@@ -407,8 +419,8 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
         why = "an identifier, or names of persons?"
     else:
         names = encoding.by_name(column, source).categories
-        blank = cells.is_missing(pa.chunked_array([names]))
-        listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
+        no_names = (*literals.NO_VALUE, OTHERS)
+        listed = [name for name in names if name.lower() not in no_names]
         many = f"{count} texts, each a feature" if count > _FEW else ""
         note = "; ".join(filter(None, (hint or many, _spellings(listed))))
         values = (*listed, OTHERS)
@@ -428,9 +440,9 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     """Bounds from the least to the largest value; the median fills missing cells."""
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
-    quantiles = [0.05, 0.5, 0.9, 0.95]
-    fifth, median, upper, top = np.quantile(present, quantiles, method="inverted_cdf")
-    is_skewed = median - fifth <= _LEFT * (top - fifth)
+    fifth, median, upper, top = np.quantile(
+        present, [0.05, 0.5, 0.9, 0.95], method="inverted_cdf"
+    )
     is_number = column.type == "number"
     codes = np.unique(present)
     binary = is_number and len(codes) <= 2
@@ -443,7 +455,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         log=bool(
             is_number
             and not binary
-            and is_skewed
+            and median - fifth <= _LEFT * (top - fifth)
             and upper - low < _SKEWED * (high - low)
         ),
         from_data=bounds + fill,
@@ -451,8 +463,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
     marks = _marks(present) if is_number else []
     if column.type == "date":
-        days = literals.WORDS["placeholders"]
-        marks = [day for day in days if literals.days(day) in bounds]
+        marks = [
+            day
+            for day in literals.WORDS["placeholders"]
+            if literals.days(day) in bounds
+        ]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -478,8 +493,7 @@ def _marks(numbers: np.ndarray) -> list[str]:
     values, counts = np.unique(numbers, return_counts=True)
     low, high = int((values < 0).sum()), len(values)
     if not low and values[0] == 0 and high > _MOST_LABELS:
-        is_far = values[1] > _FAR * np.median(values)
-        low = int(is_far and _ends_apart(-values[::-1]))
+        low = int(values[1] > _FAR * np.median(values) and _ends_apart(-values[::-1]))
     elif values[-1] <= values[low - 1] + 2 or not all(
         map(literals.is_mark, values[:low])
     ):
@@ -535,6 +549,10 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
             if wide < min(3 * narrow, gaps.max() / 0.75):
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
+    # No factor tells the temperatures of bodies apart.
+    of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
+    if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * len(logs):
+        return "values of 30 to 45 and of 86 to 113: °C and °F?"
     return ""
 
 
@@ -611,8 +629,10 @@ def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaCo
         )
     if kinds != {"text"}:  # the encoder refuses some
         of_train = numbers[is_train & finite]
-        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
-        return SchemaColumn("number", (float(low), float(high)), from_data=True)
+        low, high = map(
+            float, (of_train.min(initial=np.inf), of_train.max(initial=-np.inf))
+        )
+        return SchemaColumn("number", (low, high), from_data=True)
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
@@ -634,7 +654,7 @@ def classes(written: Cells, source: str) -> Names:
             "write the class in letters; a schema that lists it makes any text a class"
         )
     numbers = cells.values_of(written, "number", Notation())
-    fractions = np.isfinite(numbers) & (np.rint(numbers) != numbers)
+    fractions = numbers % 1 > 0
     if fractions.any():
         raise ValueError(
             f"{source} holds numbers that are no classes {place(written, fractions)}"

@@ -52,7 +52,7 @@ def questions(
         key, sizes[name] = _keys(name, column)
         total = total + key
     rows = np.arange(len(total))
-    if unit == "person" and person is not None:
+    if unit == "person" and person:
         rows = np.sort(np.unique(total, return_index=True)[1])
         total -= _keys(person, listed.pop(person))[0]
     for name, column in [*listed.items()]:

@@ -161,7 +161,7 @@ def _encode_column(
         column.type == "number"
         and column.fill is None
         and not (column.missing or column.limits)
-        and (numbers == np.rint(numbers)).all()
+        and not (numbers % 1).any()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
         plain = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")

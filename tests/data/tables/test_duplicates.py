@@ -66,6 +66,16 @@ def test_copies_of_one_person_matter_where_the_row_is_the_unit(unit: str) -> Non
     assert bool(asked(of_two, "person", "patient"))
 
 
+def test_the_draft_asks_of_copies_with_their_ids() -> None:
+    """It took them for persons with several rows, and asked nothing."""
+    notes = draft.proposed(
+        table(COPIES, patient=np.array(COPIES)), label="died", client=None, source=""
+    ).notes
+    assert "person" in notes and "41 of 441 rows repeat another" in notes["rows"]
+    visits = table([*range(ROWS)], patient=np.arange(ROWS) // 2)
+    assert "rows" not in draft.proposed(visits, label="died", client=None, source="")[1]
+
+
 def test_the_draft_and_the_table_ask() -> None:
     """Both were silent: one file, exported twice, trained under the ε of one row."""
     drafted, notes = draft.proposed(table(COPIES), label="died", client=None, source="")

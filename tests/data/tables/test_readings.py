@@ -794,6 +794,43 @@ def test_two_units_in_a_column_are_asked_of(
     assert schema.columns["x"].bounds == (values.min(), values.max())
 
 
+@pytest.mark.parametrize("every", [3, 20])
+@pytest.mark.parametrize("other", [lambda body: 1.8 * body + 32, lambda body: body + 9])
+def test_temperatures_in_two_scales_are_asked_of(
+    every: int, other: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """98.6 amid 37 passed without a word, since no factor leads to it."""
+    body, rows = _numbers_of(37, 0.02), np.arange(240)
+    mixed = np.where(rows % every == 0, other(body), body)
+    table = {"x": mixed, "site": rows % 4, "died": rows // 4 % 2}
+    notes = draft.proposed(table, label="died", client="site", source="a").notes
+    asked = "values of 30 to 45 and of 86 to 113: °C and °F?"
+    assert (asked in notes.get("columns.x", "")) == (mixed.max() > 90)
+
+
+@pytest.mark.parametrize("text", ["neg", "negativ"])
+def test_texts_amid_numbers_may_mean_below_detection(text: str) -> None:
+    """A third of the results became the median."""
+    table = {"x": of_rows(lambda n: text if n % 3 else f"{n}.5"), "died": DIED}
+    table["x"][1::6] = table["x"][::6]
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    asked = f"'{text}': a missing number? if it is below detection, a median is a wrong"
+    assert asked in notes["columns.x"]
+
+
+def test_dates_that_excel_made_of_numbers_are_named() -> None:
+    table = {"x": of_rows(lambda n: f"{n % 9}.{n % 7}"), "died": DIED}
+    table["x"][4] = "2024-03-04"
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert schema.columns["x"].type == "drop"
+    assert "has Excel made a date of a number such as 3.4?" in notes["columns.x"]
+    stated = SchemaColumn("number", (0, 9), from_data=False)
+    with pytest.raises(
+        ValueError, match="write the number where Excel has made a date"
+    ):
+        from_table(table, schema=dataclasses.replace(schema, columns={"x": stated}))
+
+
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1, 2, 3])
 def test_one_unit_is_not_asked_of(spread: float) -> None:
     rows = np.arange(240)
