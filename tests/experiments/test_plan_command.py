@@ -253,6 +253,7 @@ def test_a_plan_without_a_table_is_of_stated_numbers_of_rows(
 
 @pytest.mark.hole
 @pytest.mark.filterwarnings("ignore:.*ids of persons")
+@pytest.mark.filterwarnings("ignore:.* in another order")
 def test_a_plan_and_a_training_ignore_the_same_columns() -> None:
     """A plan took what `train` refused and `site join` ignored: all ignore it now."""
     rows = {name: np.arange(60) % 2 for name in ("age", "ill", "ID", "ward")}
