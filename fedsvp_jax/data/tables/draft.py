@@ -64,6 +64,7 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
+_ODD = 0.05  # of the cells; of more, beside few numbers, they are categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
 _LIMITS = "limits of detection? limits = true reads the numbers behind the signs"
@@ -350,6 +351,11 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
             "most rows: write all one way, or leave them blank"
             f"{_OF_EXCEL * ('date' in kinds and type_ == 'number')}"
         )
+    # Codes of another site, as M and F beside 1 and 2; NaN is one of the values.
+    few = _MOST_LABELS if is_odd.mean() > _ODD else 4 * (len(oddities) - 1)
+    few *= not literals.WORDS["unknown"].keys() & map(str.lower, oddities)
+    if type_ == "number" and len(np.unique(values)) <= few + 1:
+        return None
     scale = SchemaColumn(
         type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
     )
@@ -517,9 +523,12 @@ def _marks(numbers: np.ndarray) -> list[str]:
 
 
 def _ends_apart(values: np.ndarray) -> bool:
-    """Whether the gap before the last is more than twice those of its side."""
-    near = np.diff(values[(len(values) - 1) // 3 : -1])
-    return bool(values[-1] - values[-2] > 2 * near.max(initial=1))
+    """Whether the gap before the last is more than twice those of its side.
+
+    So is one of a tenth of the last, if this is above 10: 99 above 80.
+    """
+    near, gap = np.diff(values[(len(values) - 1) // 3 : -1]), values[-1] - values[-2]
+    return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
 
 
 def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
@@ -557,7 +566,8 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
 
 
 def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
-    """What to ask of categories where some clients write none that the others write.
+    """What to ask of categories where some clients write none that the others write,
+    or of words beside numbers.
 
     Args:
       column: (rows,) cells, of which blank ones are left out.
@@ -572,14 +582,18 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     is_rare = writes.any(1) & ~writes[:, is_usual].any(1)
     of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
+    question = "{} at client {}, {} elsewhere: other codes? write them alike"
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
-        return ""
+        question = "{0} beside {2}: codes of several sites? write them alike"
+        of_kinds = np.char.isalpha(texts), np.char.isdigit(texts)
+        if not all(np.any(of_kinds, axis).all() for axis in (0, 1)):
+            return ""
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds
     )
     where = files.shortened(np.array(names)[is_rare].tolist())
-    return f"{there} at client {where}, {elsewhere} elsewhere: other codes?"
+    return question.format(there, where, elsewhere)
 
 
 def strict(

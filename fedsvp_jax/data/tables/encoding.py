@@ -220,10 +220,17 @@ def marked(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows,) float64: the numbers of a column; and bool: which of its cells are listed
     as `missing`: as a text, or as a number, however it is written (-9, -9.0, -9,00).
+
+    A per cent may lack its sign where its bounds exclude a fraction: 88, but no 0.88,
+    within [0, 100].
     """
     unsigned = cells.without_limits(values) if column.limits else values
     listed, kind = pa.chunked_array([column.missing], pa.string()), column.type
     numbers = cells.values_of(unsigned, kind, notation, column.form)
+    if kind == "percent":
+        bare, (low, high) = cells.values_of(values, "number", notation), column.bounds
+        is_bare = (low <= bare) & (bare <= high) & (100 * bare > high > 1)
+        numbers = np.where(is_bare | (bare == 0), bare, numbers)
     marks = [  # by both decimal marks, since which the file has is up to all rows
         cells.values_of(listed, kind, notation._replace(decimal=mark), column.form)
         for mark in literals.DECIMALS

@@ -30,9 +30,11 @@ _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _FEWEST = 5  # cells of a client that do not fit, of which it is asked
 _MISFITS = {
-    "clamped": "beyond its bounds: another unit",
-    "others": "in none of its categories: other codes",
+    "clamped": "beyond its bounds: another unit there than the schema has",
+    "others": "in none of its categories: other codes there than the schema has",
+    "missing": "missing, and filled: is it not recorded there, or named otherwise",
 }
+_MOSTLY = 0.9  # of a client's cells: if so many are missing, it is asked
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -311,14 +313,13 @@ def _misfits(
     for column, masks in changed.items():
         for kind in _MISFITS.keys() & masks:
             wrong = np.bincount(of_client[train], masks[kind][train])
-            is_most = wrong > MISFIT_SHARES[kind] * rows
+            is_most = wrong > MISFIT_SHARES.get(kind, _MOSTLY) * rows
             many = np.flatnonzero((wrong >= _FEWEST) & is_most)
             listed = [f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)" for n in many]
             if listed:
                 lines.append(
-                    f"column {column} of {files.shortened(listed)}: {_MISFITS[kind]} "
-                    "there than the schema has? This looked at the rows: keep it to "
-                    "yourself"
+                    f"column {column} of {files.shortened(listed)}: {_MISFITS[kind]}? "
+                    "This looked at the rows: keep it to yourself"
                 )
     return lines
 
