@@ -596,7 +596,7 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     )
     return (
         f"{there} at client {files.shortened(np.array(names)[is_rare].tolist())}, "
-        f"{elsewhere} elsewhere: other codes?"
+        f"{elsewhere} elsewhere: other codes? write them alike"
     )
 
 

@@ -892,7 +892,7 @@ def test_codes_of_one_client_that_no_other_writes_are_asked_of() -> None:
     site = ["A"] * 16 + ["B"] * 16 + ["C"] * 12
     columns = {"site": site, "sex": sex, "y": [0, 1] * 22}
     note = draft.proposed(columns, label="y", client="site", source="a").notes
-    asked = "'1', '2' at client C, 'm', 'w' elsewhere: other codes?"
+    asked = "'1', '2' at client C, 'm', 'w' elsewhere: other codes? write them alike"
     assert asked in note["columns.sex"]
     columns["sex"][0] = "1"
     note = draft.proposed(columns, label="y", client="site", source="a").notes
