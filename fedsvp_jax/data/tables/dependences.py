@@ -58,8 +58,10 @@ def notes(
             right = (below.max(1) + (below[-1] - below).max(1)).max()
         if certain.any():
             at = certain.argmax()
-            of_class = class_names[likeliest[at]]
-            note = f"{values[at] or 'missing'} only where {label} = {of_class}"
+            note = (
+                f"{values[at] or 'missing'} only where {label} = "
+                f"{class_names[likeliest[at]]}"
+            )
         elif lacking.max() > _MOSTLY and lacking.min() < 0.5:
             note = f"mostly missing where {label} = {class_names[lacking.argmax()]}"
         elif right > len(labels) * (_MOSTLY + (1 - _MOSTLY) * shares.max()):

@@ -64,6 +64,11 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
+_MIXED = (
+    "numbers and words: codes of several sites? write them alike, and marks of missing "
+    "cells blank"
+)
+_ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
 _LIMITS = "limits of detection? limits = true reads the numbers behind the signs"
@@ -137,14 +142,13 @@ def proposed(
             kind, note = _draft_column(
                 name, column, notation, f"{source}: column {name}"
             )
-            schema_columns[name], notes[f"columns.{name}"] = kind, [note]
-            note = ""
+            schema_columns[name] = kind
+            questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, notation)
-                note = _units(numbers, of_client, client_names)
+                questions.append(_units(numbers, of_client, client_names))
             elif kind.type == "category":
-                note = _codes(column, of_client, client_names)
-            notes[f"columns.{name}"].append(note)
+                questions.append(_codes(column, of_client, client_names))
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
         notes["label"] = [_spellings(class_names)] + [
@@ -179,12 +183,14 @@ def proposed(
             check_one_client(
                 cells.distinct(columns[person])[1], of_client, client_names, source
             )
-    texts = {
-        name: text
-        for name, each in notes.items()
-        if (text := "; ".join(filter(None, each)))
-    }
-    return Draft(schema, texts)
+    return Draft(
+        schema,
+        {
+            name: text
+            for name, each in notes.items()
+            if (text := "; ".join(filter(None, each)))
+        },
+    )
 
 
 def written_notation(
@@ -329,16 +335,15 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
         return None
     _, type_, form, values = fits[np.argmin(lacking)]
     if type_ == "date" and lacking.count(min(lacking)) == 2:  # 3.4.2024 has all forms
-        cell = files.quoted(column[int(missing.argmin())].as_py())
         return _LEFT_OUT, (
-            f'{cell}: a date? state type = "date" and form = "dd/mm/yyyy" or '
-            '"mm/dd/yyyy"'
+            f"{files.quoted(column[int(missing.argmin())].as_py())}: a date? state "
+            'type = "date" and form = "dd/mm/yyyy" or "mm/dd/yyyy"'
         )
     is_odd = np.isnan(values) & ~missing
-    is_limit = np.isnan(cells.values_of(column, type_, notation, form)) & ~missing
+    is_nan = np.isnan(cells.values_of(column, type_, notation, form))
     limits, oddities = (
         pc.unique(column.filter(pa.array(where))).to_pylist()
-        for where in (is_limit & ~is_odd, is_odd)
+        for where in (is_nan & ~np.isnan(values), is_odd)
     )
     kinds = {literals.kind(text, notation) for text in oddities}
     is_text = kinds <= {"text"}
@@ -350,6 +355,12 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
             "most rows: write all one way, or leave them blank"
             f"{_OF_EXCEL * ('date' in kinds and type_ == 'number')}"
         )
+    if (  # M and F beside 1 and 2, as another site codes it
+        type_ == "number"
+        and len(np.unique(values)) <= min(_MOST_LABELS, _ODD * is_odd.mean())
+        and not literals.WORDS["unknown"].keys() & map(str.lower, oddities)
+    ):
+        return None
     scale = SchemaColumn(
         type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
     )
@@ -517,9 +528,12 @@ def _marks(numbers: np.ndarray) -> list[str]:
 
 
 def _ends_apart(values: np.ndarray) -> bool:
-    """Whether the gap before the last is more than twice those of its side."""
-    near = np.diff(values[(len(values) - 1) // 3 : -1])
-    return bool(values[-1] - values[-2] > 2 * near.max(initial=1))
+    """Whether the gap before the last is more than twice those of its side.
+
+    So is one of a tenth of the last, if this is above 10: 99 above 80.
+    """
+    near, gap = np.diff(values[(len(values) - 1) // 3 : -1]), values[-1] - values[-2]
+    return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
 
 
 def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
@@ -557,7 +571,8 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
 
 
 def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
-    """What to ask of categories where some clients write none that the others write.
+    """What to ask of categories where some clients write none that the others write,
+    or of words beside numbers.
 
     Args:
       column: (rows,) cells, of which blank ones are left out.
@@ -573,13 +588,16 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
-        return ""
+        is_mixed = re.fullmatch(r"([0-9]+\n)+[^0-9]+", "\n".join(texts))
+        return _MIXED if is_mixed else ""
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds
     )
-    where = files.shortened(np.array(names)[is_rare].tolist())
-    return f"{there} at client {where}, {elsewhere} elsewhere: other codes?"
+    return (
+        f"{there} at client {files.shortened(np.array(names)[is_rare].tolist())}, "
+        f"{elsewhere} elsewhere: other codes? write them alike"
+    )
 
 
 def strict(
@@ -621,11 +639,10 @@ def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaCo
     names = [] if finite.any() else cells.distinct(column)[0]
     kinds = {literals.kind(text, Notation()) for text in names}
     if kinds == {"text", "missing"}:
-        at = place(column, cells.is_missing(column))
         raise ValueError(
-            f"{source} lacks a text {at}; fill it in, leave "
-            "the column out (--drop_columns), or declare its categories in a schema "
-            "(`fedsvp schema`) with * for all others"
+            f"{source} lacks a text {place(column, cells.is_missing(column))}; fill it "
+            "in, leave the column out (--drop_columns), or declare its categories in a "
+            "schema (`fedsvp schema`) with * for all others"
         )
     if kinds != {"text"}:  # the encoder refuses some
         of_train = numbers[is_train & finite]

@@ -209,8 +209,9 @@ def _encode_category(
             f"{place(values, others)}",
             "write them as the schema does, or leave the column out (--drop_columns)",
         )
-    few = count <= MAX_ATTRIBUTES
-    attribute = Column(codes, column.values, not column.from_data) if few else None
+    attribute = None
+    if count <= MAX_ATTRIBUTES:
+        attribute = Column(codes, column.values, not column.from_data)
     masks = {"others": others, "missing": is_other & missing}
     return features, attribute, masks, column
 
@@ -220,10 +221,16 @@ def marked(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows,) float64: the numbers of a column; and bool: which of its cells are listed
     as `missing`: as a text, or as a number, however it is written (-9, -9.0, -9,00).
+
+    Within bounds such as [50, 100], which no fraction reaches, 88 is 88 % without its
+    sign; within [0, 100] it is none, for 0.8 might be 0.8 % or 80 %.
     """
     unsigned = cells.without_limits(values) if column.limits else values
     listed, kind = pa.chunked_array([column.missing], pa.string()), column.type
     numbers = cells.values_of(unsigned, kind, notation, column.form)
+    if kind == "percent" and 100 * column.bounds[0] > max(100, column.bounds[1]):
+        bare = cells.values_of(values, "number", notation)
+        numbers = np.where(bare == bare.clip(*column.bounds), bare, numbers)
     marks = [  # by both decimal marks, since which the file has is up to all rows
         cells.values_of(listed, kind, notation._replace(decimal=mark), column.form)
         for mark in literals.DECIMALS

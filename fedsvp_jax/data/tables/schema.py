@@ -52,7 +52,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 
     [columns.saturation]
     type = "percent"             # 45 % is 45
-    bounds = [0, 100]
+    bounds = [50, 100]           # from above 1 %: so is 88 without its sign
 
     [columns.id]
     type = "drop"                # no feature; other lines of it are not read

@@ -28,11 +28,13 @@ _ColumnNames = set[str | None]  # None: of a role that no column has
 NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
-_FEWEST = 5  # cells of a client that do not fit, of which it is asked
+_FEW = 4  # cells of a client that do not fit, of which it is not asked
 _MISFITS = {
-    "clamped": "beyond its bounds: another unit",
-    "others": "in none of its categories: other codes",
+    "clamped": "beyond its bounds: another unit there than the schema has",
+    "others": "in none of its categories: other codes there than the schema has",
+    "missing": "missing, and filled: is it not recorded there, or named otherwise",
 }
+_MOSTLY = 0.9  # of a client's cells: if so many are missing, it is asked
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -285,7 +287,7 @@ def _training_clients(
     numbers = np.full(len(names), -1, np.int32)
     present = np.unique(of_rows)
     numbers[present] = np.arange(len(present))
-    if absent := [name for name, at in zip(names, numbers, strict=True) if at < 0]:
+    if absent := np.delete(names, present).tolist():
         notices.append(
             f"{len(absent)} of {len(names)} clients train nothing, since all "
             f"their rows are for the test: {files.shortened(absent)}"
@@ -311,14 +313,14 @@ def _misfits(
     for column, masks in changed.items():
         for kind in _MISFITS.keys() & masks:
             wrong = np.bincount(of_client[train], masks[kind][train])
-            is_most = wrong > MISFIT_SHARES[kind] * rows
-            many = np.flatnonzero((wrong >= _FEWEST) & is_most)
-            listed = [f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)" for n in many]
-            if listed:
+            limits = np.maximum(_FEW, MISFIT_SHARES.get(kind, _MOSTLY) * rows)
+            if listed := [
+                f"{names[n]} ({wrong[n]:.0f} of {rows[n]} cells)"
+                for n in np.flatnonzero(wrong > limits)
+            ]:
                 lines.append(
-                    f"column {column} of {files.shortened(listed)}: {_MISFITS[kind]} "
-                    "there than the schema has? This looked at the rows: keep it to "
-                    "yourself"
+                    f"column {column} of {files.shortened(listed)}: {_MISFITS[kind]}? "
+                    "This looked at the rows: keep it to yourself"
                 )
     return lines
 
@@ -386,17 +388,14 @@ def _fit_schema(
     ignored.
     """
     declared = dropped | schema.columns.keys()
-    unnamed = [name for name in columns if name not in declared]
-    if unnamed:
+    if unnamed := [name for name in columns if name not in declared]:
         notices.append(
             "columns that the schema does not name are ignored: "
             f"{files.shortened(unnamed)}"
         )
-    wrong = []
-    if label != schema.label:
-        wrong.append(
-            f"label_column {label} is not the schema's, {schema.label}; name one alone"
-        )
+    wrong = [
+        f"label_column {label} is not the schema's, {schema.label}; name one alone"
+    ] * (label != schema.label)
     left_out = dict.fromkeys(schema.features.keys() & dropped, SchemaColumn("drop"))
     return dataclasses.replace(schema, columns={**schema.columns, **left_out}), wrong
 
@@ -427,10 +426,11 @@ def _split_rows(
             if persons is not None and len(
                 both := np.intersect1d(persons[is_test], persons[~is_test])
             ):
-                at = cells.place(columns[name], persons == both[0])
                 raise ValueError(
                     f"{source}: column {_SPLIT} puts {len(both)} persons on both "
-                    f"sides, the first {at}; put all rows of a person on one side"
+                    "sides, the first "
+                    f"{cells.place(columns[name], persons == both[0])}; put all rows "
+                    "of a person on one side"
                 )
             return is_test
         other = sorted(set(parts) - {"train", "test"}) or parts

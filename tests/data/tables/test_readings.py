@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import draft, literals, table, table_file
+from fedsvp_jax.data.tables import draft, encoding, literals, table, table_file
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 
@@ -663,6 +664,8 @@ AMID = np.concatenate([np.repeat(np.arange(1.0, 41), 12), np.arange(41, 117, 2)]
 MARKS: dict[str, tuple[np.ndarray, str]] = {
     "a score": (np.arange(120) % 11, "99"),
     "a stay, amid others": (AMID, "99"),
+    "a stay, above few long ones": (np.r_[np.arange(90) % 30, 44, 61, 80], "99"),
+    "a rounded value": (10.0 * (1 + np.arange(120) % 8), "99"),
     "a laboratory value amid others": (AMID / 10, "9.9"),
     "two marks amid others": (AMID * 9, "777, 999"),
     "an age": (1 + np.arange(120) % 80, "99"),
@@ -889,11 +892,58 @@ def test_codes_of_one_client_that_no_other_writes_are_asked_of() -> None:
     site = ["A"] * 16 + ["B"] * 16 + ["C"] * 12
     columns = {"site": site, "sex": sex, "y": [0, 1] * 22}
     note = draft.proposed(columns, label="y", client="site", source="a").notes
-    asked = "'1', '2' at client C, 'm', 'w' elsewhere: other codes?"
+    asked = "'1', '2' at client C, 'm', 'w' elsewhere: other codes? write them alike"
     assert asked in note["columns.sex"]
     columns["sex"][0] = "1"
     note = draft.proposed(columns, label="y", client="site", source="a").notes
     assert "other codes?" not in note.get("columns.sex", "")
+    assert "numbers and words: codes of several sites?" in note["columns.sex"]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_category"),
+    [
+        (["M", "F"] * 10, True),  # a fifth of the cells
+        (["M", "F"] * 2, True),
+        (["not done"] * 4, True),
+        (["M"], False),
+    ],
+)
+def test_words_beside_few_numbers_are_codes(
+    words: list[str], is_category: bool
+) -> None:
+    """M and F of two sites beside 1 and 2 of four were marks of missing cells."""
+    sex = [*words, *["1", "2", ""] * 30]
+    table = {"sex": sex, "y": [row % 2 for row in range(len(sex))]}
+    schema, notes = draft.proposed(table, label="y", client=None, source="a")
+    column, note = schema.columns["sex"], notes["columns.sex"]
+    assert column.missing == (() if is_category else ("M",))
+    assert column.values == (("1", "2", *sorted({*words}), "*") if is_category else ())
+    assert ("write them alike, and marks of missing cells blank" in note) == is_category
+    if is_category:
+        assert "missing number" not in note
+
+
+def test_words_beside_many_numbers_are_asked_of_as_missing() -> None:
+    table = {"x": [*range(100), *["clotted"] * 20], "y": [0, 1] * 60}
+    schema, notes = draft.proposed(table, label="y", client=None, source="a")
+    assert schema.columns["x"].missing == ("clotted",)
+    assert "'clotted': a missing number?" in notes["columns.x"]
+
+
+def test_per_cents_without_a_sign_are_read_where_bounds_leave_no_doubt() -> None:
+    """88 at one site and 88 % at another had no schema that takes both."""
+    written = pa.chunked_array([["88 %", "88", "0.88", "101", "51,5"]])
+    for bounds, read in {
+        (50.0, 100.0): [88, 88, np.nan, np.nan, 51.5],
+        (0.0, 100.0): [88, *[np.nan] * 4],  # 0.88 might be 0.88 % or 88 %
+        (2.0, 300.0): [88, *[np.nan] * 4],  # 2.5 might be 2.5 % or 250 %
+        (0.1, 1.0): [88, *[np.nan] * 4],
+    }.items():
+        kind = SchemaColumn("percent", bounds)
+        numbers, missing = encoding.marked(written, kind, literals.Notation(","))
+        np.testing.assert_array_equal(numbers, read)
+        assert not missing.any()
 
 
 def test_pounds_at_one_client_are_asked_of() -> None:

@@ -581,6 +581,21 @@ def test_a_client_whose_cells_do_not_fit_is_named_in_a_pooled_table() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         from_table({k: v[:160] for k, v in table.items()}, schema=schema)
+        table["weight"][:] = 70
+        table["sex"] = np.where(rows % 2, "male", "")  # half of each client's
+        from_table(table, schema=schema)
+    table["sex"] = np.where(is_last, "", "male")
+    table["weight"] = np.where(client == "B", "", "70")
+    with pytest.warns(UserWarning, match="missing, and filled: is it") as warned:
+        from_table(table, schema=schema)
+    assert len(warned) == 2
+    for message in warned:
+        assert re.search(
+            r"column (weight of B|sex of C) \((\d+) of \2 cells\): "
+            "missing, and filled: is it not recorded there, or named otherwise[?] "
+            "This looked at the rows: keep it to yourself$",
+            str(message.message),
+        )
 
 
 @pytest.mark.parametrize("label", ["", "alive"])

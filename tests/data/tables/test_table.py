@@ -192,14 +192,20 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     }
     again = from_toml(to_toml(found, notes, "head"), "a.toml")
     assert again == found
-    data = from_table(texts, schema=again)
+    of_filled = r"column \w+ of \w \(.* cells\): missing, and filled"
+    with pytest.warns(UserWarning, match=of_filled) as warned:
+        data = from_table(texts, schema=again)
+    assert len(warned) == 3
     assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
     assert np.abs(data.train_inputs).max() <= 1
     assert draft.guessed(texts) == {"label": "dead", "client": "ward"}
     dates = np.where(texts["admitted"] == "2020-01-31", "5", texts["admitted"])
     with pytest.raises(ValueError, match=r"no date .'5' in row 1.*missing = \['5'\]"):
         from_table(texts | {"admitted": dates}, schema=again)
-    with pytest.warns(UserWarning, match="not name are ignored: more"):
+    with (
+        pytest.warns(UserWarning, match=of_filled),
+        pytest.warns(UserWarning, match="not name are ignored: more"),
+    ):
         more = from_table(texts | {"more": texts["id"]}, schema=again)
     np.testing.assert_array_equal(more.train_inputs, data.train_inputs)
     renamed = {"ages" if name == "age" else name: texts[name] for name in texts}
