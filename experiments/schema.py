@@ -59,9 +59,9 @@ _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data` marks what was read off the records, and holds what they said: their
-least and largest value, and the median that fills, or their categories, or their
-classes and the share of each. State what is known without them, then write false in its
-place; until then every ε is nominal.
+least and largest value, and the median that fills; their categories; or their classes,
+and the share of each. State what is known without them, then write false in its place;
+until then every ε is nominal.
 unit: "row" protects one row, "person" all rows of one, "client" all rows of one client.
 "person" needs [person], column = "ID", rows = 1: so many rows of each are kept.
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
