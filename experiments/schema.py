@@ -22,7 +22,9 @@ refused, unless --known names its column. So is a bound that was only rounded: 1
 117, say, since the change is at most 1 % of the bound and of the range. Accepted are 0
 as a bound, 0 and 1, no and yes, female and male and their like: any form says them.
 Texts that count as `missing` need a name of their own, as dose.missing: who knows a
-bound knows no mark of a missing cell. dose.fill names that entry alone.
+bound knows no mark of a missing cell. So do shares within 1 % of the records', as
+death.shares, unless two decimals write them: of many rows those tell no count.
+dose.fill names that entry alone.
 Without --known it lists what is refused, and last all these names: strike out what you
 do not know without the records. type = "drop" leaves a column out.
 
@@ -57,12 +59,14 @@ _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data` marks what was read off the records, and holds what they said: their
-least and largest value, and the median that fills, or their categories. State what is
-known without them, then write false in its place; until then every ε is nominal.
+least and largest value, and the median that fills; their categories; or their classes,
+and the share of each. State what is known without them, then write false in its place;
+until then every ε is nominal.
 unit: "row" protects one row, "person" all rows of one, "client" all rows of one client.
 "person" needs [person], column = "ID", rows = 1: so many rows of each are kept.
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
-known without the rows (a registry, a publication): `plan` needs them.
+known without the rows (a registry, a publication): `plan` needs them, and two decimals
+do.
 decimal, thousands, encoding: how every such file is written, whatever its records. One
 whose fractions all have the other decimal mark is read by that.
 Types: number, percent, category (* takes all others, and blanks), date, time, drop,
@@ -92,9 +96,10 @@ def confirm(path: pathlib.Path) -> None:
     refused: dict[str, list[str]] = {}
     listed = dict.fromkeys(excepted)
     for name, entry in pairs:
-        # What else is known of a column says nothing of the mark of a missing cell.
-        part = f"{name}.missing" if entry == "missing" else name
-        if not {part, f"{name}.{entry}"} & {*excepted}:
+        # What else is known of a column says nothing of these.
+        exact = f"{name}.{entry}"
+        part = exact if entry in ("missing", "shares") else name
+        if {part, exact}.isdisjoint(excepted):
             refused.setdefault(name, []).append(entry)
             listed[part] = None
     if not refused:

@@ -14,7 +14,7 @@ from small_runs import digits
 
 from experiments import chosen, goal
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data.tables.schema import from_toml
+from fedsvp_jax.data.tables.schema import as_read, from_toml
 from fedsvp_jax.data.tables.table import from_table, listed_columns
 
 
@@ -321,8 +321,8 @@ def test_a_refusal_ends_with_names_that_can_be_copied(tmp_path: pathlib.Path) ->
             {"bounds": "[0, 20]", "fill": 'missing = ["call 0795551234"]'},
             ['dose: missing = ["call 0795551234"]\n', "kind", "ill"],
         ),
-        (  # some cell of the records had a sign
-            {"bounds": "[0, 20]", "fill": "limits = true"},
+        (  # some cell of the records had a sign, and none was blank
+            {"bounds": "[0, 20]", "fill": "fill = 20\nlimits = true"},
             ["dose: limits = true\n", "kind", "ill"],
         ),
         ({"kind": DRAFTED["kind"].replace(', "*"', "", 1)}, ["dose", "kind", "ill"]),
@@ -365,6 +365,74 @@ def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(
     assert "(--known: entries that equal the records'; keep this list secret)" in stated
     assert stated.count("(--known)") == len(as_read) and stated.count("\n") == 4
     assert not from_toml(schema.read_text(), "s").from_records
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("mark", ["[-9, 999]", "true"])
+def test_a_fill_where_the_draft_has_none_is_no_entry_of_the_records(
+    mark: str, tmp_path: pathlib.Path
+) -> None:
+    """150, 200 and 350 were refused alike in a column that the draft had left out."""
+    schema = tmp_path / "schema.toml"
+    text = AS_DRAFTED.format(**DRAFTED | {"bounds": "[50, 500]"})
+    text = text.replace("fill = 4", 'fill = 350\nmissing = ["-9"]')
+    schema.write_text(text.replace("[0.4, 10, 4]", mark))
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    refused = command(*confirm, "--known=kind,ill").stdout
+    assert '1 % of it\n  dose: missing = ["-9"]\nBy --known' in refused
+    stated = succeeds(*confirm, "--known=kind,ill,dose.missing").stdout
+    assert "bounds = [50.0, 500.0], fill = 350.0, missing" in stated
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("classes", "shares", "passes"),
+    [
+        ("01", (982 / 1495, 513 / 1495), False),  # as the records of medpar have them
+        ("10", (513 / 1495, 982 / 1495), False),
+        ("01", (0.657, 0.343), False),
+        ("01", (0.655, 0.345), False),  # within 1 % of both
+        ("01", (0.66, 0.34), True),
+        ("01", (0.648, 0.352), True),
+    ],
+)
+def test_shares_of_the_records_are_no_shares_of_a_registry(
+    classes: str, shares: tuple[float, float], passes: bool, tmp_path: pathlib.Path
+) -> None:
+    """Exact shares were "stated without the records", and the model told the deaths."""
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    rows = [f"{n % 2},{int(n >= 982)}\n" for n in range(1495)]
+    data.write_text("hmo,died\n" + "".join(rows))
+    succeeds("experiments.schema", str(data), f"--output={schema}")
+    drafted = schema.read_text()
+    assert '\nfrom_data = ["0", "1", 0.657, 0.343]  # TODO\n' in drafted
+    listed = f'classes = ["{classes[0]}", "{classes[1]}"]\nshares = {[*shares]}'
+    text = drafted.replace('classes = ["0", "1"]', listed)
+    schema.write_text(text)
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    if not passes:
+        refused = command(*confirm, "--known=died")
+        assert_sentence(refused, "1 of 2 marked columns may still say what the records")
+        line = f"  died: shares = {[*shares]} (two decimals are accepted)\nBy --known"
+        assert line in refused.stdout
+        assert refused.stdout.endswith("\ndied,died.shares\n")
+        assert schema.read_text() == text
+    named = [] if passes else ["--known=died.shares"]
+    stated = succeeds(*confirm, *named).stdout
+    assert stated.count("(--known)") == (not passes)
+    assert "0.657" not in schema.read_text() or 0.657 in shares
+
+
+@pytest.mark.hole
+def test_a_common_class_is_near_in_the_share_of_all_others_alone() -> None:
+    """0.972 is within 1 % of 0.968, but 28 of 1,000 are no 32."""
+    text = (
+        "schema = 1\n[label]\ncolumn = 'died'\nclasses = ['0', '1']\nshares = "
+        "[0.972, 0.028]\nfrom_data = ['0', '1', 0.968, 0.032]\n"
+    )
+    assert not as_read(from_toml(text, "s.toml"), "died")
+    near = from_toml(text.replace("0.028", "0.03201"), "s.toml")
+    assert as_read(near, "died") == {"shares": "True"}
 
 
 @pytest.mark.hole

@@ -330,7 +330,7 @@ def test_bought_bounds_are_confirmed_without_their_names(
     assert text.count("\nfrom_data = ") == 3  # of age's fill, male and the classes
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "as the records said, or nearly: change it")
+    assert_sentence(refused, "may still say what the records said: change them")
     assert "ill: classes" in refused.stdout and "age" not in refused.stdout
     succeeds(*confirm, "--known=ill")
     assert "[private_bounds]\nepsilon = 2.0" in schema.read_text()

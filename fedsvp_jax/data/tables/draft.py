@@ -162,11 +162,13 @@ def proposed(
         *dependences.notes(features, columns[label], label).items(),
     ):
         notes[f"columns.{name}"].append(note)
+    shares = np.bincount(encoding.by_name(columns[label], source).codes)
     schema = Schema(
         columns=schema_columns,
         label=label,
         classes=class_names,
-        classes_from_data=class_names,
+        classes_from_data=class_names
+        + tuple(float(f"{share:.3g}") for share in shares / shares.sum()),
         client=client,
         person=person,
         decimal=notation.decimal,

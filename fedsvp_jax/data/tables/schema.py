@@ -61,9 +61,10 @@ What was read off the records has a line `from_data` beside it, since one more r
 may change the features of all others. Every claim is nominal then (`from_records`),
 until someone states the same without the records. The line holds what the records said:
 `[0.4, 10, 1.0]` their least and largest value and their median, if it fills; beside
-categories and classes these. `true` says no more than that they decided, and stands
-beside bounds that were bought, for the column's type is still theirs. `false` says that
-someone stated the entries without the records, whatever these hold.
+categories these; beside classes these and their shares. `true` says no more than that
+they decided, and stands beside bounds that were bought, for the column's type is still
+theirs. `false` says that someone stated the entries without the records, whatever these
+hold.
 """
 
 import dataclasses
@@ -101,7 +102,7 @@ _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _NO_FILL = "# fill = …  # no cell was blank; without a fill a blank one is refused"
-Mark = bool | tuple[float, ...] | Names | None
+Mark = bool | tuple[Any, ...] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +167,7 @@ class SchemaColumn(Settings):
         its own weight is untrained, and the model sees an average row.
         """
         features = np.eye(len(self.values), dtype=np.float32)
-        if OTHERS in self.values[1:] or OTHERS in self.values[:-1]:
+        if OTHERS in self.values and len(self.values) > 1:
             others = np.array(self.values) == OTHERS
             features[others] = 1 / (len(self.values) - 1)
             features[others, others] = 1
@@ -182,7 +183,7 @@ class Schema(Settings):
       label: the column of the class; None of arrays (npz), which have none.
       classes: in their order.
       shares: of the classes, which sum to 1; () where nobody states them.
-      classes_from_data: what the records said, as a column's `from_data`.
+      classes_from_data: as a column's `from_data`: classes, and then the share of each.
       client: the column that says whose each row is, or None.
       unit: of privacy; with a person column it is no row.
       decimal: the mark before a fraction.
@@ -255,8 +256,7 @@ class Schema(Settings):
     @property
     def dropped(self) -> Names:
         """The columns that are left out and have no mark: one line of a file."""
-        drop = SchemaColumn("drop")
-        return tuple(n for n, column in self.columns.items() if column == drop)
+        return tuple(n for n, c in self.columns.items() if c == SchemaColumn("drop"))
 
     @property
     def notation(self) -> literals.Notation:
@@ -290,19 +290,20 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
 
     Those that a form says are none of them, and the fill of bought bounds is not. A
     bound is as the records said within 1 % of theirs and of their range, unless it is
-    0: a range alone grows by one outlier. Texts that count as missing may be cells that
-    the draft read, which no mark tells.
+    0: a range alone grows by one outlier. A share is, within 1 % of theirs and of the
+    rest, unless two decimals write it: of many rows those tell no count. Texts that
+    count as missing may be cells that the draft read, which no mark tells.
     """
     column = schema.columns.get(name) or SchemaColumn(
         "category", values=schema.classes, from_data=schema.classes_from_data
     )
     texts = [text for text in column.values if text != OTHERS]
-    if " ".join(sorted(texts)).lower() in _FORMAT["of_forms"]:
-        return {}
     mark, key = column.from_data, "classes" if name == schema.label else "values"
+    parts: dict[str, Any] = {key: column.type == "category"}
     if isinstance(mark, tuple):
-        extremes = [end for end in mark[:2] if not isinstance(end, str)]
-        codes = [f"{end:g}" for end in extremes]
+        names = [item for item in mark if isinstance(item, str)]
+        numbers = mark[len(names) :]
+        extremes = numbers[:2]
         near = [
             side
             for side, end, extreme in zip(
@@ -311,16 +312,24 @@ def as_read(schema: Schema, name: str) -> dict[str, str]:
             if end and abs(end - extreme) <= min(np.ptp(extremes), abs(extreme)) / 100
         ]
         parts = {
-            key: {*mark, OTHERS} == {*texts, OTHERS}
-            or (bool(texts) and codes == [texts[0], texts[-1]]),
-            "bounds": " and ".join(near) if column.bounds != (0, 1) else "",
+            key: {*names, OTHERS} == {*texts, OTHERS}
+            if names
+            else texts and [f"{end:g}" for end in extremes] == [texts[0], texts[-1]],
+            "shares": names
+            and any(
+                share != round(share, 2)
+                and abs(share - read) <= min(read, 1 - read) / 100
+                for share, read in zip(
+                    sorted(schema.shares), sorted(numbers), strict=False
+                )
+            ),
+            "bounds": column.bounds != (0, 1) and " and ".join(near),
             "log": column.log,
-            "fill": mark[2:] == (column.fill,),
+            "fill": column.fill in numbers[2:],
         }
-    else:
-        is_filled = column.fill is not None and not schema.bounds_draws
-        parts = {key: column.type == "category", "fill": is_filled}
-    parts |= {"missing": bool(column.missing), "limits": column.limits}
+    if " ".join(sorted(texts)).lower() in _FORMAT["of_forms"]:
+        del parts[key]
+    parts |= {"missing": column.missing, "limits": column.limits}
     return {name: str(holds) for name, holds in parts.items() if holds}
 
 
@@ -384,7 +393,7 @@ def from_toml(text: str, source: str) -> Schema:
 
 def _refuse_others(table: Mapping[str, Any], keys: Collection[str]) -> None:
     """Raises ValueError: a key that such a table does not have."""
-    for name in table.keys() - set(keys):
+    for name in table.keys() - keys:
         raise unknown("a key", name, sorted(keys))
 
 
@@ -396,7 +405,7 @@ def _column(table: Record) -> SchemaColumn:
     keys = TYPES[kind]
     if kind != "drop":  # whose bounds or values may stay in the file
         _refuse_others(table, keys)
-    table = {key: None for key in ("bounds", "values") if key in keys} | table
+    table = {"bounds": [], "values": None} | table
     return SchemaColumn(
         **{key: _meaning(key, table[key], kind) for key in keys if key in table}
     )
@@ -411,33 +420,31 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
     if key == "fill":
         return _number(value, key, kind)
     items = value if isinstance(value, list) else [value]
-    of_texts = key == "from_data" and all(isinstance(item, str) for item in items)
-    if of_texts or key in ("classes", "columns", "missing", "values"):
+    texts = [item for item in items if key == "from_data" and isinstance(item, str)]
+    if texts == items != [] or key in ("classes", "columns", "missing", "values"):
         return _texts(value, key)
     if items is not value and key not in ("bounds", "shares"):
         return value
-    fault = f"{key} must be [LOW, HIGH], got {value!r}"
-    if key == "bounds" and len(items) != 2:
-        raise ValueError(fault)
-    numbers = tuple(_number(item, key, kind) for item in items)
-    if key == "bounds" and numbers[0] > numbers[1]:
-        raise ValueError(fault)
-    return numbers
+    numbers = tuple(_number(item, key, kind) for item in items if item not in texts)
+    if key == "bounds" and (len(numbers) != 2 or numbers[0] > numbers[1]):
+        raise ValueError(f"bounds must be [LOW, HIGH], got {value!r}")
+    return _texts(texts, key) + numbers
 
 
 def _number(value: Any, key: str, kind: str) -> float:
     """A number, a day or an hour."""
     cls, words, meaning = _WRITTEN.get(kind, (int | float, "finite numbers", float))
-    fits = isinstance(value, cls) and not isinstance(value, bool)
-    if not fits or (kind not in _WRITTEN and not abs(value) < _LARGEST):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, cls)
+        or not abs(number := meaning(str(value))) < _LARGEST
+    ):
         raise ValueError(f"{key} must be {words}, got {value!r}")
-    return meaning(str(value))
+    return number
 
 
 def _texts(values: Any, name: str) -> Names:
-    if not isinstance(values, list) or not all(
-        isinstance(value, str | int) and not isinstance(value, bool) for value in values
-    ):
+    if not isinstance(values, list) or not {*map(type, values)} <= {str, int}:
         raise ValueError(f'{name} must be a list of texts, as ["no", "yes"]')
     texts = tuple(str(value).strip() for value in values)
     if len(set(texts)) != len(texts):
