@@ -32,6 +32,7 @@ from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _LEVELS = 8  # of intervals of the log odds, where classes are two
+_PLACES = 2**_LEVELS
 _HALFWAY = 4.0  # the log odds that lie in the middle between 0 and infinity
 _BITS = 28  # of the grid: a step is below 2^-23 of all rows and the noise together
 SPLIT = "which rows are for the test follows none of their values but the given client"
@@ -116,9 +117,9 @@ class ScoreRelease(NamedTuple):
         length in x/(4 + |x|); they are counted in halves, quarters and so on.
         """
         if len(self.classes) > 2:
-            return np.eye(len(self.classes), dtype=np.float32)
-        parts = [np.eye(2 << level) for level in range(_LEVELS)]
-        return np.concatenate([p.repeat((1 << _LEVELS) // len(p), 1) for p in parts])
+            return np.eye(len(self.classes))
+        widths = [1 << level for level in range(_LEVELS)]
+        return np.concatenate([np.eye(_PLACES // w).repeat(w, 1) for w in widths[::-1]])
 
     @property
     def zeros(self) -> np.ndarray:
@@ -140,10 +141,9 @@ class ScoreRelease(NamedTuple):
         sums, limit = self.sums, int(self.grid.norm)
         places = chances.argmax(1)
         if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
-            logs = np.log(chances.clip(np.finfo(np.float32).tiny))
-            odds = logs[:, 1] - logs[:, 0]
+            odds = np.diff(np.log(chances.clip(np.finfo(np.float32).tiny)))[:, 0]
             shares = (1 + odds / (_HALFWAY + np.abs(odds))) / 2
-            places = np.ceil(shares * sums.shape[1]).astype(int).clip(1) - 1
+            places = np.ceil(shares * _PLACES).astype(int).clip(1) - 1
         table = np.zeros((len(self.classes), sums.shape[1]), np.float32)
         np.add.at(table, (labels[:limit], places[:limit]), 1)
         return (table @ sums.T).astype(np.float32)
@@ -185,9 +185,10 @@ class ScoreRelease(NamedTuple):
             """(θ where T is nearest to 0, ends of likely θ); its slopes are a - θb."""
             slopes = np.stack([a, b])
             at_zero, fall = (slopes * counts).sum((1, 2))
-            squares = np.einsum("aci,ij,bcj->ab", slopes, shape, slopes, optimize=True)
-            signs = np.stack([np.ones(len(SHARES)), -SHARES])
-            spread = variance * (signs * (squares @ signs)).sum(0)
+            ((aa, ab), (_, bb)) = np.einsum(
+                "aci,ij,bcj->ab", slopes, shape, slopes, optimize=True
+            )
+            spread = variance * np.polyval([bb, -2 * ab, aa], SHARES)
             excess = np.abs(at_zero - SHARES * fall) / degree
             excess /= np.sqrt(error + spread)
             likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
