@@ -379,7 +379,7 @@ def test_a_fill_where_the_draft_has_none_is_no_entry_of_the_records(
     schema.write_text(text.replace("[0.4, 10, 4]", mark))
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm, "--known=kind,ill").stdout
-    assert '1 % of it\n  dose: missing = ["-9"]\nBy --known' in refused
+    assert 'too\n  dose: missing = ["-9"]\nBy --known' in refused
     stated = succeeds(*confirm, "--known=kind,ill,dose.missing").stdout
     assert "bounds = [50.0, 500.0], fill = 350.0, missing" in stated
 
