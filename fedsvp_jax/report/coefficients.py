@@ -42,7 +42,7 @@ def difference(bias: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return np.subtract(*np.column_stack([bias, kernel])[::-1])
 
 
-def effects(run: RunFiles, folder: Path) -> list[tuple[str, str | None, np.floating]]:
+def effects(run: RunFiles, folder: Path) -> list[tuple[*Change, np.floating]]:
     """(column, category, log odds ratio of the second class) of each change.
 
     Returns:
@@ -114,7 +114,7 @@ def standard_errors(
     share = np.zeros(len(labels))
     for of_client, rows in zip(shares, parts, strict=True):
         share[rows] = of_client / max(config.batch_size, len(rows))
-    inputs = np.insert(np.asarray(data.train_inputs, float), 0, 1, axis=1)
+    inputs = np.insert(data.train_inputs, 0, 1.0, axis=1).astype(float)
     lengths = np.linalg.norm(inputs, axis=1, keepdims=True)
     clipped = 2 * inputs * np.minimum(1, config.l2_norm_clip / lengths)
     chance = 1 / (1 + np.exp(-inputs @ difference(**model.params)))

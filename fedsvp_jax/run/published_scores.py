@@ -168,7 +168,7 @@ class ScoreRelease(NamedTuple):
 
         Returns:
           sites, rows; accuracy and, of two classes, AUC, and share and mean (of the
-          probabilities) of the `second`: [value, the two ends of its 95 % interval];
+          probabilities) of the second: [value, the two ends of its 95 % interval];
           guessing, the share of the class `most_frequent`; the counts, and noise_std of
           each.
         """
@@ -196,7 +196,7 @@ class ScoreRelease(NamedTuple):
 
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
         of_rows, all_ = rows * SHARES * (1 - SHARES), np.ones((number, bins))
-        scores: Record = {"accuracy": estimate(right, all_, of_rows, 1)}
+        scores = {"accuracy": estimate(right, all_, of_rows, 1)}
         if number == 2:
             wins = np.tri(bins, k=-1) + np.eye(bins) / 2
             slopes = np.stack([counts[1] @ wins, wins @ counts[0]])
@@ -207,7 +207,6 @@ class ScoreRelease(NamedTuple):
             middle = (2 * np.arange(bins) + 1) / bins - 1
             odds = _HALFWAY * middle / (1 - np.abs(middle))
             chances = (1 + np.tanh(odds / 2)) / 2
-            scores["second"] = self.classes[1]
             scores["share"] = estimate(all_ * [[0], [1]], all_, of_rows, 1)
             off = (chances[:, None] - SHARES) ** 2
             error = (counts.sum(0) @ off).clip(0)

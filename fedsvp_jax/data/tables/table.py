@@ -387,8 +387,7 @@ def _fit_schema(
     """The schema for this table, and where the two differ; `notices` gets what is
     ignored.
     """
-    declared = dropped | schema.columns.keys()
-    if unnamed := [name for name in columns if name not in declared]:
+    if unnamed := sorted(columns.keys() - dropped - schema.columns.keys()):
         notices.append(
             "columns that the schema does not name are ignored: "
             f"{files.shortened(unnamed)}"
