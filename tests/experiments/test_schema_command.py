@@ -209,6 +209,28 @@ def test_columns_names_the_features(tmp_path: pathlib.Path) -> None:
     assert note in stated and note in schema.read_text()
 
 
+def test_flags_of_a_wide_table_share_a_line_and_a_bound_may_be_a_mark(
+    tmp_path: pathlib.Path,
+) -> None:
+    """150 flags were 150 lines; bounds of -9 to 999 trained marks as values."""
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    bits = np.random.default_rng(0).integers(0, 2, (200, 11))
+    rows = [[*bits[n, :10], n % 7, bits[n, 10]] for n in range(200)]
+    names = [*(f"icd{k}" for k in range(10)), "x", "ill"]
+    lines = [",".join(map(str, row)) for row in [names, *rows]]
+    data.write_text("\n".join(lines) + "\n")
+    told = succeeds("experiments.schema", str(data), f"--output={schema}").stdout
+    assert "icd8 …, 10 columns: binary: 0 or 1\n" in told and told.count("binary") == 1
+    text = schema.read_text().replace("bounds = [0.0, 6.0]", "bounds = [-9, 999]")
+    schema.write_text(text)
+    told = succeeds("experiments.schema", f"--confirm={schema}", "--known=x,ill").stdout
+    for mark in (-9, 999):
+        assert (
+            f'    {mark}: the mark of a missing cell? Then state missing = ["{mark}"'
+            in told
+        )
+
+
 @pytest.mark.hole
 def test_a_median_is_confirmed_as_bounds_are(tmp_path: pathlib.Path) -> None:
     """`fill = 4` of the records passed as stated without them, with its comments."""

@@ -42,6 +42,11 @@ def test_the_sheet_has_each_hospitals_own_model_and_a_leak(run_dir: Path) -> Non
     assert "Is it better than a hospital&#39;s own" in sheet.replace("'", "&#39;")
     assert "(95 %: +1.0 to +7.0): the federated model is better." in sheet
     assert "Warning" not in sheet and "Recommended: take" in sheet
+    ends = {"difference": 0.01, "interval": [-0.02, 0.04]}
+    beside.write_text(json.dumps(SCORES | {"alone": own | ends}))
+    assert "although nothing shows that the model is better than each" in scored(
+        run_dir
+    )
     ends = {"difference": -0.18, "interval": [-0.27, -0.08]}
     beside.write_text(json.dumps(SCORES | {"alone": own | ends}))
     sheet = scored(run_dir)
