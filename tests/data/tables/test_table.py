@@ -227,7 +227,7 @@ def test_columns_beyond_the_schema_are_ignored_but_no_role(
     rest = TableSettings(schema=str(schema), test_fraction=0.5)
     with pytest.warns(UserWarning) as warned:
         data = sources.load("csv", path, rest)
-    assert str(warned[-1].message).endswith("does not name are ignored: sex, id")
+    assert str(warned[-1].message).endswith("does not name are ignored: id, sex")
     assert len(data.train_labels) == len(data.test_labels) == 2  # a row of each person
     assert data.rows_per_person == 1 and data.train_inputs.shape == (2, 1)
     path.write_text(path.read_text().replace("ward", "place"))
