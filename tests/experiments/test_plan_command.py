@@ -341,7 +341,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         "plan.txt",
         **{"sizes": np.array([9, 90]), "tested": 299, "stated": False},
         document=document | {"guessing": 0.8},
-        schema=types.SimpleNamespace(from_records=(), bounds_epsilon=2.0),
+        schema=types.SimpleNamespace(from_records=(), bounds_epsilon=2.0, unit="row"),
         better=better,
     )
     first = told.split("In brackets:")[0]  # what decides, before any range
