@@ -69,9 +69,9 @@ def _filter(
     if name in _KNOWN["without_noise"]:
         return nothing(source, "it adds no noise")
     if name == "LocalDifferentialPrivacy":
-        if others := sorted({*settings} - {*_KNOWN["flip"], "off"}):
+        if unknown := sorted({*settings} - {*_KNOWN["flip"], "off"}):
             raise ValueError(
-                f"{source} has arguments unknown here: {', '.join(others)}"
+                f"{source} has arguments unknown here: {', '.join(unknown)}"
             )
         if settings.get("off"):
             return nothing(source, "off is true: updates leave as they are")

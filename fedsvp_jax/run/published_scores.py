@@ -174,8 +174,8 @@ class ScoreRelease(NamedTuple):
         """
         noised, sums = total * self.step, self.sums
         variance = sites * self.share_std**2
-        shape = np.linalg.inv(sums.T @ sums)
-        counts = noised @ sums @ shape
+        covariance = np.linalg.inv(sums.T @ sums)  # of the counts, in units of s²
+        counts = noised @ sums @ covariance
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
 
@@ -186,7 +186,7 @@ class ScoreRelease(NamedTuple):
             slopes = np.stack([a, b])
             at_zero, fall = (slopes * counts).sum((1, 2))
             ((aa, ab), (_, bb)) = np.einsum(
-                "aci,ij,bcj->ab", slopes, shape, slopes, optimize=True
+                "aci,ij,bcj->ab", slopes, covariance, slopes, optimize=True
             )
             spread = variance * np.polyval([bb, -2 * ab, aa], SHARES)
             excess = np.abs(at_zero - SHARES * fall) / degree
@@ -195,22 +195,22 @@ class ScoreRelease(NamedTuple):
             return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
 
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
-        of_rows, all_ = rows * SHARES * (1 - SHARES), np.ones((number, bins))
-        scores = {"accuracy": estimate(right, all_, of_rows, 1)}
+        of_rows, everywhere = rows * SHARES * (1 - SHARES), np.ones((number, bins))
+        scores = {"accuracy": estimate(right, everywhere, of_rows, 1)}
         if number == 2:
             wins = np.tri(bins, k=-1) + np.eye(bins) / 2
             slopes = np.stack([counts[1] @ wins, wins @ counts[0]])
             zeros, ones = by_class.clip(1)
             error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
-            pairs = by_class[::-1, None] * all_
+            pairs = by_class[::-1, None] * everywhere
             scores["AUC"] = estimate(slopes, pairs, error, 2)
             middle = (2 * np.arange(bins) + 1) / bins - 1
             odds = _HALFWAY * middle / (1 - np.abs(middle))
             chances = (1 + np.tanh(odds / 2)) / 2
-            scores["share"] = estimate(all_ * [[0], [1]], all_, of_rows, 1)
+            scores["share"] = estimate(everywhere * [[0], [1]], everywhere, of_rows, 1)
             off = (chances[:, None] - SHARES) ** 2
             error = (counts.sum(0) @ off).clip(0)
-            scores["mean"] = estimate(all_ * chances, all_, error, 1)
+            scores["mean"] = estimate(everywhere * chances, everywhere, error, 1)
         return {
             "sites": sites,
             "rows": round(rows),

@@ -124,8 +124,8 @@ def texts(column: Cells) -> Cells:
 
 def as_codes(column: Cells) -> Cells:
     """(rows,) texts, where 2.0, 2.00 and 2,0 are 2: one code, however it is written."""
-    same = r"^(-?(?:0|[1-9][0-9]*))[.,]00?$|(\.[0-9]{3})e0$"  # as `_mixed_texts`
-    return pc.replace_substring_regex(texts(column), same, r"\1\2")
+    pattern = r"^(-?(?:0|[1-9][0-9]*))[.,]00?$|(\.[0-9]{3})e0$"  # as `_mixed_texts`
+    return pc.replace_substring_regex(texts(column), pattern, r"\1\2")
 
 
 def distinct(column: Cells) -> tuple[list[str], np.ndarray]:
