@@ -185,7 +185,9 @@ def steps(
     num_rounds = num_rounds or int(np.clip(length / _FASTEST, *_ROUNDS))
     fastest = _FASTEST
     if num_rounds >= _ROUNDS[1]:
-        columns = len(getattr(data.schema, "features", data.train_inputs[0]))
+        features = getattr(data.schema, "features", {})
+        columns = len(features or data.train_inputs[0])
+        columns += sum(len(column.knots) for column in features.values())
         fastest = max(fastest, 4 * (1 + momentum) / (clip * math.sqrt(columns + 1)))
     return Steps(
         batch_size,

@@ -142,7 +142,8 @@ def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
             one_hot = np.eye(column.width, dtype=np.float32)
             blocks.append(one_hot[rng.integers(column.width, size=rows)])
         else:
-            blocks.append(rng.uniform(-1, 1, (rows, 1)).astype(np.float32))
+            uniform = rng.uniform(-1, 1, (rows, column.width))
+            blocks.append(uniform.astype(np.float32))
     inputs = np.concatenate(blocks, axis=1)
     scores = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
     logits = logits_of((scores - scores.mean(0)) / scores.std(), schema.shares, auc)

@@ -1,6 +1,7 @@
 """Odds ratios of a logistic model of two classes, and how far chance moves them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,24 +16,29 @@ from .read import RunFiles, read_run
 
 _ROUTE = routes.ROWS | {"mechanism": "gaussian", "model": "logistic", "num_classes": 2}
 _LONGEST = 0.5**0.5  # |y - p|, at which the gradient by both logits has the norm 1
-Change = tuple[str, str | None]
+Change = tuple[str, Any]
 
 
 def changes(schema: Schema) -> tuple[list[Change], np.ndarray]:
-    """(column, category) of k changes, and (k, 1 + f) what each adds to the inputs.
+    """(column, value) of k changes, and (k, 1 + f) what each adds to the inputs.
 
-    A number changes from its lower to its upper bound, a category (else None) from the
-    column's first. The intercept, before all, is the inputs themselves, with numbers at
-    their lower bounds and the first categories. A 1 stands before the inputs.
+    A number changes from its lower bound to each knot and to its upper bound, a
+    category from the column's first. The intercept, before all, is the inputs
+    themselves, with numbers at their lower bounds and the first categories. A 1 stands
+    before the inputs.
     """
     from scipy.linalg import block_diag
 
     names: list[Change] = [("intercept", None)]
     inputs = [np.ones((1, 1))]
     for name, column in schema.features.items():
-        ends = column.scaled(np.array(column.bounds))[:, None]
-        inputs.append(column.category_features if column.values else ends)
-        names += [(name, category) for category in column.values[1:] or [None]]
+        points: tuple[Any, ...] = column.values
+        if points:
+            inputs.append(column.category_features)
+        else:
+            points = column.bounds[0], *column.knots, column.bounds[1]
+            inputs.append(column.scaled(np.array(points)))
+        names += [(name, point) for point in points[1:]]
     first = np.concatenate([block[0] for block in inputs])
     return names, np.vstack([first, block_diag(*(x[1:] - x[0] for x in inputs))])
 
@@ -43,7 +49,7 @@ def difference(bias: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def effects(run: RunFiles, folder: Path) -> list[tuple[*Change, np.floating]]:
-    """(column, category, log odds ratio of the second class) of each change.
+    """(column, value, log odds ratio of the second class) of each change.
 
     Returns:
       [] of other models, and before the run's end.

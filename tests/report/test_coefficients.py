@@ -83,7 +83,7 @@ def test_ratios_are_those_of_the_models_predictions(folder: Path) -> None:
         assert effect[0] == name
         expected = log_odds(**{name: value}) - log_odds()
         assert effect[2] == pytest.approx(expected, abs=1e-6), name
-    assert [effect[1] for effect in found] == ["M", "*", None, None, None]
+    assert [effect[1] for effect in found] == ["M", "*", 100, 64, 18993]
     text = re.sub("<[^>]+>", " ", report.write_run_report(folder).read_text())
     year = math.exp(log_odds(age="61") - log_odds(age="60"))
     twice = math.exp(log_odds(dose="2.5") - log_odds(dose="1"))  # 1 + x - low: 1.5, 3
@@ -129,6 +129,27 @@ def test_the_printed_numbers_rebuild_the_model(folder: Path) -> None:
     text = " ".join(html.unescape(text).split())
     assert f"a probability of {probability:.1f} %" in text
     assert "from 0.5 to 64.0, by its logarithm" in text
+
+
+def test_a_spline_is_rebuilt_by_straight_lines_through_its_rows(folder: Path) -> None:
+    schema = SCHEMA.replace("[0.5, 64]", "[0.5, 64]\nknots = [2, 9.5]")
+    (folder / "schema.toml").write_text(schema)
+    weights = np.insert(WEIGHTS, 5, [1.5, -0.7]).astype(np.float32)
+    kernel, bias = np.stack([0 * weights, weights]), np.zeros(2, np.float32)
+    tensors = {"params/kernel": kernel, "params/bias": bias}
+    save_file(tensors, folder / "model.safetensors")
+    path = report.write_run_report(folder)
+    assert "from 0.5 to 9.5, by its logarithm" in path.read_text()
+    assert "on straight lines" in path.read_text()
+    rows = [*csv.DictReader((folder / "coefficients.csv").read_text().splitlines())]
+    rows = [row for row in rows if row["column"] == "dose"]
+    doses = np.array([0.5, 1.1, 2, 4, 9.5, 30, 64])
+    column = from_toml(schema, "s").columns["dose"]
+    expected = column.scaled(doses) @ weights[4:7]
+    share = np.log(doses + 0.5)
+    points = np.log(np.array([0.5, 2, 9.5, 64]) + 0.5)
+    rebuilt = np.interp(share, points, [0, *(float(row["log_odds"]) for row in rows)])
+    assert rebuilt == pytest.approx(expected - expected[0], abs=1e-5)
 
 
 def test_other_models_have_no_such_table(folder: Path) -> None:

@@ -183,7 +183,7 @@ def _encode_column(
             masks["clamped"] &= ~is_code
     ends = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
     extremes = dataclasses.replace(column, bounds=ends)
-    return column.scaled(numbers)[:, None], attribute, masks, extremes
+    return column.scaled(numbers), attribute, masks, extremes
 
 
 def _encode_category(

@@ -33,6 +33,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     type = "number"              # x becomes 2 u - 1, u = (x - low) / (high - low)
     bounds = [0.4, 10]           # numbers beyond are clamped
     log = true                   # of few large ones: ln(1+x-low) / ln(1+high-low)
+    knots = [1.2, 2]             # where the slope may change: a linear spline
     fill = 1.0                   # the value of a cell that is missing
     missing = ["-9"]             # that is missing too, beside blanks, NA, ?, ...
     limits = true                # <0.5 is read as 0.5, and >40 as 40
@@ -115,6 +116,7 @@ class SchemaColumn(Settings):
         hours since midnight.
       form: of dates with slashes, of `literals.DATE_FORMS`.
       log: whether numbers are scaled by their logarithms.
+      knots: where a linear spline of a number may bend, between the bounds.
       fill: the number (or day) of a missing cell; None refuses such cells.
       missing: further texts that mean a missing cell.
       limits: whether a number behind <, >, ≤ or ≥ is read as that number.
@@ -129,6 +131,7 @@ class SchemaColumn(Settings):
         literals.DATE_FORMS[0], "Of dates with slashes.", choices=literals.DATE_FORMS
     )
     log: bool = setting(False, "Whether numbers are scaled by their logarithms.")
+    knots: tuple[float, ...] = ()
     fill: float | None = setting(None, "The number of a missing cell.")
     missing: Names = ()
     limits: bool = False
@@ -138,19 +141,23 @@ class SchemaColumn(Settings):
     @property
     def width(self) -> int:
         """The number of features that it becomes."""
-        return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
+        widths = {"drop": 0, "category": len(self.values)}
+        return widths.get(self.type, 1 + len(self.knots))
 
     def scaled(self, numbers: np.ndarray) -> np.ndarray:
-        """(n,) float32 from -1 to 1: features of numbers, which are clamped.
+        """(n, width) float32: features of numbers, which are clamped.
 
-        They are 0 where the bounds are equal.
+        The first, x, goes from -1 to 1; it is 0 where the bounds are equal. The others
+        are max(0, x - k) / (1 - k), by the x of each knot, k.
         """
         low, high = self.bounds
         if high <= low:
-            return np.zeros(len(numbers), np.float32)
-        above, span = np.clip(numbers, low, high) - low, high - low
+            return np.zeros((len(numbers), 1), np.float32)
+        above, span = np.append(numbers, self.knots).clip(low, high) - low, high - low
         share = np.log1p(above) / np.log1p(span) if self.log else above / span
-        return (2 * share - 1).astype(np.float32)
+        x, knots = np.split(2 * share - 1, [len(numbers)])
+        bends = (x[:, None] - knots).clip(0) / (1 - knots)
+        return np.column_stack([x, bends]).astype(np.float32)
 
     def unscaled(self, feature: float) -> Any:
         """The number, date or time that `scaled` makes such a feature of."""
@@ -406,9 +413,13 @@ def _column(table: Record) -> SchemaColumn:
     if kind != "drop":  # whose bounds or values may stay in the file
         _refuse_others(table, keys)
     table = {"bounds": [], "values": None} | table
-    return SchemaColumn(
+    column = SchemaColumn(
         **{key: _meaning(key, table[key], kind) for key in keys if key in table}
     )
+    (low, high), knots = column.bounds, column.knots
+    if knots and sorted({low, *knots, high}) != [low, *knots, high]:
+        raise ValueError(f"knots must rise between the bounds, got {[*knots]}")
+    return column
 
 
 def _meaning(key: str, value: Any, kind: str = "number") -> Any:
@@ -423,7 +434,7 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
     texts = [item for item in items if key == "from_data" and isinstance(item, str)]
     if texts == items != [] or key in ("classes", "columns", "missing", "values"):
         return _texts(value, key)
-    if items is not value and key not in ("bounds", "shares"):
+    if items is not value and key not in ("bounds", "knots", "shares"):
         return value
     numbers = tuple(_number(item, key, kind) for item in items if item not in texts)
     if key == "bounds" and (len(numbers) != 2 or numbers[0] > numbers[1]):

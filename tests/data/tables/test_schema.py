@@ -263,6 +263,10 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
         ("[columns.a]\ntype = 'number'", r"column a: bounds must be \[LOW, HIGH\]"),
         ("[columns.a]\ntype = 'number'\nbounds = [2, 1]", r"LOW, HIGH., got .2, 1."),
         ("[columns.a]\ntype = 'number'\nbounds = [1, inf]", "must be finite numbers"),
+        (
+            "[columns.a]\ntype = 'number'\nbounds = [1, 5]\nknots = [3, 5]",
+            r"knots must rise between the bounds, got \[3.0, 5.0\]",
+        ),
         ("[columns.a]\ntype = 'date'\nbounds = [1, 2]", "dates such as 2024-12-31"),
         ("[columns.a]\ntype = 'category'\nvalues = ['a', 'a']", "name each once"),
         ("[columns.a]\ntype = 'category'", "values must be a list of texts"),
@@ -285,6 +289,16 @@ def test_a_schema_that_says_something_else_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         from_toml(f"schema = 1\n{columns}", "a.toml")
+
+
+def test_knots_bend_a_number() -> None:
+    column = dataclasses.replace(NUMBER, bounds=(0.0, 10.0), knots=(5.0, 8.0))
+    features = column.scaled(np.array([-1.0, 5.0, 9.0, 99.0]))
+    rows = [[-1, 0, 0], [0, 0, 0], [0.8, 0.8, 0.5], [1, 1, 1]]
+    np.testing.assert_allclose(features, rows, atol=1e-6)
+    assert column.width == 3
+    text = to_toml(Schema({"a": column}, "ill", ILL))
+    assert from_toml(text, "s").columns["a"] == column
 
 
 def test_a_column_is_left_out_by_its_type_alone() -> None:
