@@ -190,6 +190,14 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     assert "by the published scores: at most 65 of 100 guesses are right" in first
     assert "rest on: the counter is trusted" in text
     assert "full precision" not in text  # whose files must not be published
+    # Where both promises are alike, one sentence says it.
+    right = int(re.search(r"for training, by the model: at most (\d+)", first)[1])
+    epsilon = float(re.search(r", ε = ([\d.]+); of rows for the test", text)[1])
+    published |= {"epsilon": epsilon, "risk": {"right_of_100": right - 0.5}}
+    change(run_dir / "summary.json", published_scores=published)
+    text = page_of(run_dir)
+    assert "of rows for the test, by the published scores" not in text
+    assert f"which the published scores count: at most {right} of 100" in text
 
 
 @pytest.mark.hole
