@@ -152,9 +152,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     assert "on made-up rows" in first.partition("\n\n")[0]  # and so it says
     assert "\n  AUC 0.9: one holder of all rows 9\n\n" in first
     assert "secure summation" not in printed  # of one holder there is no sum
-    assert (
-        "At ε = 9, noise, clipping and 60 steps cost this much AUC, beside" in printed
-    )
+    assert "Noise, clipping and 60 steps cost this much AUC in the mean" in printed
     assert "ε = 9 (" in first and "AUC if the best is 0.9" in " ".join(details.split())
     assert first.split("─")[-1].split()[-4:] == ["rows", "0.9", "or", "less"]
     assert "Every ε is proved at δ = 1e-05; what may change: one row used or left" in (
@@ -592,13 +590,13 @@ def test_a_plan_says_which_epsilon_outlasts_a_broken_sum(broken: Any, end: str) 
     assert headline.filled("broken", plan_of({"server": [(1.0, 0.6, None)]})) == ""
 
 
-def test_a_plan_says_what_the_route_costs_at_the_largest_epsilon() -> None:
+def test_a_plan_says_what_the_route_costs_at_each_epsilon() -> None:
     """Means of .56 and .85 beside .6 and .8: of weak columns .04, of strong none."""
     kinds = {"sums": [(1.0, 0.6, None), (8.0, 0.6, None)]}
     document = plan_of(kinds)
     text = headline.filled("lost", document)
-    assert text.startswith("At ε = 8, noise, clipping and 60 steps cost this much AUC,")
-    assert "rows: sums 0.040. On your rows" in text
+    assert text.startswith("Noise, clipping and 60 steps cost this much AUC in the")
+    assert "rows, at ε = 1, 8: sums 0.040, 0.040. On your rows" in text
     document["points"] += plan_of({"one holder": [(8.0, 0.6, None)]})["points"]
     document["points"][-1]["rounds"] = 240
     assert "clipping and 60 to 240 steps cost" in headline.filled("lost", document)

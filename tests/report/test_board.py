@@ -51,8 +51,8 @@ def test_the_sheet_has_each_hospitals_own_model_and_a_leak(run_dir: Path) -> Non
     beside.write_text(json.dumps(SCORES | {"alone": own | ends}))
     sheet = scored(run_dir)
     assert (
-        "Recommended: first find out why" in sheet
-        and "are classes swapped" in sheet.lower()
+        "Recommended: where a client has a model of its own, keep that" in sheet
+        and "rule out that at one client classes are swapped" in sheet
     )
     near = {"auc": 0.999, "auc_interval": [0.985, 1.0]}
     assert "Is a column known only after the outcome?" in scored(run_dir, **near)

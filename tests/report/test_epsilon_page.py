@@ -78,7 +78,7 @@ def test_the_page_of_a_plan_lets_choose_the_trust(sweep_dir: Path) -> None:
         point["accuracy"] |= {"needed": 0.62, "tried": [[0.58], [0.8]]}
     page, _ = epsilon_page.write_epsilon_page(sweep_dir, content)
     assert "reaches<br>  AUC 0.65: " in page.read_text()
-    assert "steps cost this much AUC, beside" in page.read_text()
+    assert "steps cost this much AUC in the mean" in page.read_text()
     assert ">trust\n<select" in page.read_text()
     assert '<th scope="col">trust</th>' in page.read_text()
 
