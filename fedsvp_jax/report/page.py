@@ -56,6 +56,7 @@ def templates() -> Any:
         "interval": labels.with_interval,
         "how_far": tables.how_far,
         "log": math.log,
+        "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
         "percent": labels.percent,
         "significant": labels.significant,
         "promised": guarantees.promised,

@@ -66,7 +66,6 @@ def write_run_report(run_dir: AnyPath) -> Path:
         spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
-        clients=contributions.client_table(run),
         origin=provenance.record("train", run.config, run.metrics, hashes),
     )
 
@@ -190,7 +189,10 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
         data={"tables": {"table": tables.columns(rows)}},
         files=files,
         rows=rows,
-        differences=_differences(files),
+        settings={
+            name: provenance.settings_text(result.config)
+            for name, result in files.items()
+        },
     )
 
 
@@ -206,16 +208,3 @@ def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
     return [
         {"folder": name} | row for (name, _), row in zip(summaries, cells, strict=True)
     ]
-
-
-def _differences(files: Mapping[str, read.Files]) -> text_table.Table:
-    """The settings whose values differ, by folder."""
-    settings = {
-        name: provenance.settings_text(result.config) for name, result in files.items()
-    }
-    rows = []
-    for setting in sorted({*itertools.chain(*settings.values())}):
-        values = {name: texts.get(setting, "–") for name, texts in settings.items()}
-        if len({*values.values()}) > 1:
-            rows.append({"setting": setting} | values)
-    return rows
