@@ -55,6 +55,7 @@ def templates() -> Any:
         "least_opened": shared_noise.least_opened,
         "interval": labels.with_interval,
         "how_far": tables.how_far,
+        "least_spent": labels.least_spent,
         "log": math.log,
         "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
         "percent": labels.percent,
