@@ -32,8 +32,6 @@ def text(config: ResolvedConfig, values: Any, dataset: Dataset | ClientStore) ->
         "chosen.txt",
         config=config,
         dataset=dataset,
-        schema=dataset.schema,
-        sized={name: getattr(config, name) for name in names} if is_own else {},
-        as_published=config.delta == 1 / max(config.batch_size, 2),
+        sized=names if is_own else (),
         attributes=attributes,
     )

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from fedsvp_jax.accounting import SpendingPlan
-from fedsvp_jax.accounting.claims import meaning, planned_row
+from fedsvp_jax.accounting.claims import planned_row
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.tree import cell_of, num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -22,7 +22,6 @@ from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.noise_check import extreme_uploads
-from fedsvp_jax.report import labels
 from fedsvp_jax.run.placement import Placement
 
 from . import messages
@@ -74,19 +73,16 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     )
 
 
-def _spent(program: Program, plan: SpendingPlan) -> Record:
+def _spent(program: Program, plan: SpendingPlan) -> dict[int, Record]:
     """ε of a client that is drawn an average number of times, and of one always."""
     config, account = program.configs[0], program.accounts[0]
     every = plan.most_uploads
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
-    cases = sorted({mean, every})
     seed = {"assumption": not config.secret_noise}
-    planned = [planned_row(account, uploads) | seed for uploads in cases]
-    rows = [
-        {"uploads of a client": str(uploads)} | columns
-        for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)
-    ]
-    return {"meaning": meaning(planned[-1]), "rows": rows}
+    return {
+        uploads: planned_row(account, uploads) | seed
+        for uploads in sorted({mean, every})
+    }
 
 
 def measured(program: Program, placement: Placement) -> list[float]:

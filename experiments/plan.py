@@ -328,9 +328,8 @@ def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Record:
         (epsilon,),
     )
     with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder) / "sweep"
-        sweep.sweep(config, plan, place, dataset=data)
-        swept = read.read_sweep(place)
+        sweep.sweep(config, plan, folder, dataset=data)
+        swept = read.read_sweep(folder)
         for cell in swept.cells:
             for claim in cell["guarantees"]:
                 key = claim["adversary"], claim["copies"]

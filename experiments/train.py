@@ -131,9 +131,7 @@ def main(_: list[str]) -> None:
             goal=values.goal,
             summary=summary,
             sentences=headline.sentences(place, summary),
-            spent=headline.spent(summary),
             place=place,
-            names=sorted(path.name for path in place.iterdir()),
         )
     )
     if values.goal is None:

@@ -281,10 +281,10 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         guess = data.train_inputs.mean(axis=0) / 255
         images = truth(victim)
         mean_image = np.mean([inversion.psnr(guess, image) for image in images])
-        pictures = {"the clients' images": victim.examples.inputs.tolist()}
-        for row in rows:
-            name = f"{row['defence']} {row['match']}".replace("_", " ")
-            pictures[name] = row["images"]
+        pictures = {"the clients' images": victim.examples.inputs.tolist()} | {
+            f"{row['defence']} {row['match']}".replace("_", " "): row["images"]
+            for row in rows
+        }
         page.write(folder / "inversion.html", "pictures.html", pictures=pictures)
         printed.print_rows(
             "attack_gradient_inversion.txt",

@@ -58,10 +58,10 @@ def check_one_client(
 def _as_features(values: np.ndarray) -> np.ndarray:
     """Floats of any precision as float32; too large ones become infinite."""
     values = np.asarray(values)
-    if values.dtype.kind != "f" or values.dtype == np.float32:
+    if values.dtype.kind != "f":
         return values
     with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+        return values.astype(np.float32, copy=False)
 
 
 class Column(NamedTuple):

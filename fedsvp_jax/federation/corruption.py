@@ -1,6 +1,5 @@
 """Clients whose labels are wrong: in which way, and in a simulated federation."""
 
-import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -90,18 +89,16 @@ def corrupt_clients(
       `(copies, split, corrupted)`: what is to be appended to all clients' examples; a
       split in which the corrupted clients hold the copies; and (M,) bool, who they are.
     """
-    train, validation = np.array(split.train), np.array(split.validation)
-    num_train = np.asarray(split.num_train)
-    num_validation = np.asarray(split.num_validation)
-    number = len(train)
+    split = jax.tree.map(np.array, split)
+    number = len(split.train)
     key = prng.stream_key(root, prng.Stream.CORRUPTION, number)
     corrupted = np.asarray(choose(key, number, number, settings.corrupted_share))
-    longest = int((num_train + num_validation).max())
+    longest = int((split.num_train + split.num_validation).max())
     none = np.zeros(0, np.int32)
     copied_rows, copied_labels = [none], [none]
     for client in np.flatnonzero(corrupted):
-        trained = train[client, : num_train[client]]
-        validated = validation[client, : num_validation[client]]
+        trained = split.train[client, : split.num_train[client]]
+        validated = split.validation[client, : split.num_validation[client]]
         rows = np.concatenate([trained, validated])
         labels = corrupt(
             examples.labels[np.pad(rows, (0, longest - len(rows)))],
@@ -119,8 +116,6 @@ def corrupt_clients(
     wrong = jnp.asarray(np.concatenate(copied_labels))
     return (
         Examples(examples.inputs[every], wrong, examples.attributes[every]),
-        dataclasses.replace(
-            split, train=jnp.asarray(train), validation=jnp.asarray(validation)
-        ),
+        jax.tree.map(jnp.asarray, split),
         corrupted,
     )

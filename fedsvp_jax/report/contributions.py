@@ -1,4 +1,4 @@
-"""Which attribute matters, and what each client uploaded."""
+"""Which attribute matters."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fedsvp_jax.core.files import Record
 
-from . import read, style, tables
+from . import read, style
 from .plots import Plot, Series, drawable
 
 MOST_CURVES = len(style.COLORS)
@@ -82,30 +82,3 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
         series,
     )
     return drawable([plot])
-
-
-def client_table(run: read.RunFiles) -> list[Record]:
-    """Every client that uploaded: its noise, and its mean R."""
-    by_client: dict[int, list[Record]] = {}
-    for row in run.clients:
-        by_client.setdefault(row["client"], []).append(row)
-    names = run.summary.get("client_names")
-    rows = []
-    for client, uploads in sorted(by_client.items()):
-        name = f"{names[client]} ({client})" if names else str(client)
-        if client in (run.summary.get("corrupted_clients") or ()):
-            name += " (corrupted)"
-        rows.append(
-            {
-                "client": name,
-                "uploads": len(uploads),
-                "mean R": _mean(uploads, "contribution_ratio"),
-                "mean σ": _mean(uploads, "noise_std") or None,
-                "mean σ per local step": _mean(uploads, "step_noise_std") or None,
-            }
-        )
-    return rows
-
-
-def _mean(rows: Sequence[Record], name: str) -> float | None:
-    return tables.mean_std(tables.present(rows, name))[0]

@@ -189,20 +189,14 @@ def _against_epsilon(score: str, rows: list[tables.SummaryRow], words: str) -> P
     series = []
     for name, points in lines.items():
         points.sort(key=operator.itemgetter(0))
-        look = style.of_mechanism(points[0][1].mechanism)
-        if not points[0][1].status:
+        epsilons, of_points = map(list, zip(*points, strict=True))
+        look = style.of_mechanism(of_points[0].mechanism)
+        if not of_points[0].status:
             look = look._replace(marker="")
-        intervals = [row.interval(score) or (None, None) for _, row in points]
-        series.append(
-            Series(
-                name,
-                [epsilon for epsilon, _ in points],
-                [row.scores[score][0] for _, row in points],
-                [lower for lower, _ in intervals],
-                [upper for _, upper in intervals],
-                look,
-            )
-        )
+        means = [row.scores[score][0] for row in of_points]
+        intervals = [row.interval(score) or (None, None) for row in of_points]
+        lower, upper = map(list, zip(*intervals, strict=True))
+        series.append(Series(name, epsilons, means, lower, upper, look))
     deltas = {
         labels.delta_text(method, vars(row))
         for row, (method, _) in zip(rows, costs, strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, read_json
 
-from . import guarantees, page
+from . import guarantees, page, text_table
 
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 
@@ -34,6 +34,13 @@ def filled(macro: str, *values: Any) -> str:
     """The sentences of a macro of templates/sentences.txt, in one line."""
     macros = page.templates().get_template("sentences.txt").module
     return " ".join(getattr(macros, macro)(*values).split())
+
+
+def cells(macro: str, *values: Any) -> text_table.Table:
+    """The rows of a table that a macro of templates/cells.txt makes."""
+    rows: text_table.Table = []
+    getattr(page.templates().get_template("cells.txt").module, macro)(rows, *values)
+    return rows
 
 
 def sentences(folder: Path, summary: Record) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """Texts of numbers, of ε with what it means, and of a run's data."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fedsvp_jax.core.files import Record
 
-from . import read, text_table
+from . import read
 
 
 def data_name(config: Record) -> str:
@@ -77,41 +77,3 @@ def least_spent(row: Record) -> tuple[str, float | None]:
         key=lambda item: (item[0] == "basic", item[1]),
         default=("", None),
     )
-
-
-def at_delta(name: str, deltas: Iterable[float | None]) -> str:
-    """`ε spent at δ = 1e-05`; the name alone where the known δ differ."""
-    values = [delta for delta in {*deltas} if delta is not None]
-    return f"{name} at δ = {significant(values[0])}" if len(values) == 1 else name
-
-
-def spent_columns(rows: Sequence[Record]) -> text_table.Table:
-    """The columns of a table that show the least ε spent, its status and its meaning.
-
-    Args:
-      rows: with `epsilon_spent`, `delta_spent`, `target_delta`, `status`, `adversary`
-        and `relation`, and the `assumption` of noise that follows from a seed.
-
-    Returns:
-      The cells of every row by column. δ stands in the column's name where it is that
-      of all rows, else beside each ε.
-    """
-    head = at_delta(name := "ε spent", [row.get("target_delta") for row in rows])
-    cells = []
-    for row in rows:
-        method, epsilon = least_spent(row)
-        text = significant(epsilon)
-        if method and (head == name or method == "basic"):
-            text += f" at {delta_text(method, row)}"
-        status = (row.get("status") or {}).get(method, "–")
-        if status == "proved" and row.get("assumption"):
-            status += ", if the seed stays secret"
-        against, relation = row.get("adversary"), row.get("relation")
-        cells.append(
-            {
-                head: text,
-                "status": status,
-                "against": f"{against} (neighbours: {relation})" if against else "–",
-            }
-        )
-    return cells

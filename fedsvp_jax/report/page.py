@@ -8,6 +8,7 @@ load or send anything even where a browser is online.
 import base64
 import dataclasses
 import functools
+import json
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ import jinja2
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.core import extras
-from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.files import Record, plain, replace_file
 from fedsvp_jax.data.dataset import MISFIT_SHARES
 from fedsvp_jax.data.tables import schema
 from fedsvp_jax.mechanisms import shared_noise
@@ -54,7 +55,9 @@ def templates() -> Any:
         "least_opened": shared_noise.least_opened,
         "interval": labels.with_interval,
         "how_far": tables.how_far,
+        "least_spent": labels.least_spent,
         "log": math.log,
+        "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
         "percent": labels.percent,
         "significant": labels.significant,
         "promised": guarantees.promised,
@@ -121,18 +124,13 @@ def plotly_script() -> str:
     return base64.b64encode(zlib.compress(get_plotlyjs().encode())).decode()
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(data: Record) -> Any:
     """Floats rounded to six significant digits, which keeps pages small.
 
     JSON has no word for NaN and infinities, which become null.
     """
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value
+    text = json.dumps(plain(data))
+    return json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))
 
 
 def _grid(

@@ -77,17 +77,18 @@ def read_run(run_dir: AnyPath) -> RunFiles:
         return sorted(unsorted, key=lambda row: (row["round"], row.get("client")))
 
     config = _parse(folder / "config.json", texts["config.json"], dict)
-    if ended:
-        summary = _parse(folder / "summary.json", texts["summary.json"], dict)
-        _require(folder / "summary.json", summary, _OF_SUMMARY)
     metrics = rows("metrics.jsonl", "round", "test_accuracy")
     if not metrics:
         raise ValueError(f"{folder / 'metrics.jsonl'} is empty: {_NO_ROUND}")
+    summary = metrics[-1] | score_summary(metrics)
+    if ended:
+        summary = _parse(folder / "summary.json", texts["summary.json"], dict)
+        _require(folder / "summary.json", summary, _OF_SUMMARY)
     return RunFiles(
         config=config,
         metrics=metrics,
         clients=rows("clients.jsonl", "round", "client", "noise_std"),
-        summary=summary if ended else metrics[-1] | score_summary(metrics),
+        summary=summary,
         unfinished=None if ended else _how_far(config, metrics),
         sha256=_hashes(texts),
     )

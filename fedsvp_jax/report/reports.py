@@ -16,7 +16,6 @@ from . import (
     epsilon_page,
     guarantees,
     headline,
-    labels,
     page,
     provenance,
     quality,
@@ -44,9 +43,6 @@ def write_run_report(run_dir: AnyPath) -> Path:
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
     summary, cells = run.summary, upload_columns(run.clients)
-    hashes = run.sha256
-    if params := summary.get("params_sha256"):
-        hashes = hashes | {"final parameters": params}
     values: Record = {
         "run": run,
         "schema": schema_of(folder),
@@ -63,11 +59,9 @@ def write_run_report(run_dir: AnyPath) -> Path:
         scripts=("explain.js", "cells.js") if cells else (),
         **values,
         public=_write_protection_page(run, folder),
-        spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
-        clients=contributions.client_table(run),
-        origin=provenance.record("train", run.config, run.metrics, hashes),
+        origin=provenance.record("train", run.config, run.metrics, run.sha256),
     )
 
 
@@ -164,9 +158,8 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         plots=curves(sweep),
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
-        names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
         sweep=sweep,
-        cells=tables.shown_cells(rows, config),
+        cells=headline.cells("shown", rows, [config]),
         origin=provenance.record("sweep", config, results, sweep.sha256),
     )
 
@@ -190,32 +183,22 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
         data={"tables": {"table": tables.columns(rows)}},
         files=files,
         rows=rows,
-        differences=_differences(files),
+        settings={
+            name: provenance.settings_text(result.config)
+            for name, result in files.items()
+        },
     )
 
 
 def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
-    """The rows of `tables.shown_cells`, each with its folder: all in one table."""
+    """The rows of templates/cells.txt, each with its folder: all in one table."""
     summaries = [
         (name, row)
         for name, result in files.items()
         for row in tables.summarize(result.results, result.cells)
     ]
     configs = [result.config for result in files.values()]
-    cells = tables.shown_cells([row for _, row in summaries], *configs)
+    cells = headline.cells("shown", [row for _, row in summaries], configs)
     return [
         {"folder": name} | row for (name, _), row in zip(summaries, cells, strict=True)
     ]
-
-
-def _differences(files: Mapping[str, read.Files]) -> text_table.Table:
-    """The settings whose values differ, by folder."""
-    settings = {
-        name: provenance.settings_text(result.config) for name, result in files.items()
-    }
-    rows = []
-    for setting in sorted({*itertools.chain(*settings.values())}):
-        values = {name: texts.get(setting, "–") for name, texts in settings.items()}
-        if len({*values.values()}) > 1:
-            rows.append({"setting": setting} | values)
-    return rows

@@ -29,7 +29,7 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.run import plugin, records
 from fedsvp_jax.run.sweep import SweepPlan, cell_key, cell_name
 
-from . import labels, read, text_table
+from . import labels, read
 
 # The scores of a run by their columns in table.csv; `records.score_summary` has all but
 # AUC, which cells.json has of tables.
@@ -40,8 +40,6 @@ SCORES = {
     "worst_tenth": "final5_worst_tenth_accuracy",
     "auc": "auc",
 }
-
-ACCURACY = "accuracy % (mean of the last 5 evaluations)"
 
 Rows = Sequence[Record]
 Spread = tuple[float | None, float | None]  # mean and std over seeds
@@ -266,40 +264,6 @@ def _flat(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, "" if name == "scores" else f"{prefix}{name}_")
         elif not isinstance(value, list):
             yield prefix + name, value
-
-
-def shown_cells(rows: Sequence[SummaryRow], *configs: Record) -> text_table.Table:
-    """The columns of a table that is read; table.csv has all of them (`columns`).
-
-    δ of an upload stands in the name of its ε where all `configs`, the config.json of
-    the rows, have the same and no noise follows R, which moves δ (`effective_delta`).
-
-    The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
-    72.6)`. Columns of dashes are left out.
-    """
-    cells = []
-    name = labels.at_delta("ε per upload", [config.get("delta") for config in configs])
-    abouts = [mechanisms.about(row.mechanism) for row in rows]
-    if any("contribution_release" not in about.unread for about in abouts):
-        name = "ε per upload at its own δ"
-    costs = labels.spent_columns([vars(row) for row in rows])
-    for row, about, cost in zip(rows, abouts, costs, strict=True):
-        gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
-        if ends := row.interval("auc"):
-            area += " ({:.3f} to {:.3f})".format(*ends)
-        cells.append(
-            {
-                "mechanism": about.label,
-                "ε of the run": labels.significant(row.total_epsilon),
-                name: labels.significant(None if row.total_epsilon else row.epsilon),
-                ACCURACY: labels.with_interval(row.accuracy, row.interval()),
-                "AUC": area,
-                "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
-                **cost,
-            }
-        )
-    names = [name for name in cells[0] if {cell[name] for cell in cells} != {"–"}]
-    return [{name: cell[name] for name in names} for cell in cells]
 
 
 def how_far(sweep: read.SweepFiles) -> Record | None:

@@ -86,8 +86,7 @@ def client_rows(
             "update_l2": client.update_l2,
             **noise,
         }
-        if client.estimation is not None:
-            estimation = client.estimation
+        if (estimation := client.estimation) is not None:
             row |= {
                 "utilities": estimation.utilities,
                 "shapley_values": estimation.shapley_values,

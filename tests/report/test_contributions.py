@@ -58,16 +58,21 @@ def test_curves_have_bands_and_exact_values_have_none() -> None:
     assert contributions.attribute_plots(files()) == []
 
 
-def test_a_client_has_a_row_of_means_and_what_nobody_has_is_none() -> None:
+def test_a_client_has_a_row_of_means_and_what_nobody_has_is_none(
+    run_dir: Path,
+) -> None:
     rows = [
         {"round": number, "client": client, "noise_std": noise}
-        for number, client, noise in ((1, 0, 0.2), (2, 0, 0.4), (1, 1, 0.0))
+        for number, client, noise in ((1, 0, 0.2), (2, 0, 0.4), (2, 1, 0.0))
     ]
-    run = read.RunFiles({}, [], rows, {"corrupted_clients": [1]}, None, {})
-    first, second = contributions.client_table(run)
-    assert first["uploads"] == 2 and first["mean σ"] == pytest.approx(0.3)
-    assert second["client"] == "1 (corrupted)" and second["mean σ"] is None
-    assert first["mean R"] is None
+    write_rows(run_dir / "clients.jsonl", rows)
+    change(run_dir / "summary.json", corrupted_clients=[1])
+    text = report.write_run_report(run_dir).read_text()
+    table = text[text.index('id="clients"') : text.index('id="provenance"')]
+    cells = re.findall(r"<tr>(.*?)</tr>", table, re.S)
+    first, second = (re.findall(r">([^<]*)</td>", row) for row in cells[1:])
+    assert first[:3] == ["0", "2", "0.3"] and second[:3] == ["1 (corrupted)", "1", "–"]
+    assert "mean R" not in table
 
 
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(

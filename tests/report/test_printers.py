@@ -100,8 +100,10 @@ def test_every_printer_says_one_number_and_what_it_means(
     # The terminal, and the tables of a sweep and of a comparison.
     line = headline.spent(summary)
     assert meant in line and f"pld {wanted['pld']:.4g} at δ = 1e-05" in line
-    label = tables.shown_cells(tables.summarize(of_cell[:1]))[0]["mechanism"]
-    swept_rows = tables.shown_cells(tables.summarize(read.read_sweep(swept).results))
+    label = headline.cells("shown", tables.summarize(of_cell[:1]), [])[0]["mechanism"]
+    swept_rows = headline.cells(
+        "shown", tables.summarize(read.read_sweep(swept).results), []
+    )
     compared = reports.comparison_table(read.read_all([folder, swept]))
     of_mechanism = [
         row
@@ -109,7 +111,7 @@ def test_every_printer_says_one_number_and_what_it_means(
         if label.startswith(row["mechanism"].partition(",")[0])
     ]
     assert len(of_mechanism) == 3
-    (columns,) = labels.spent_columns([summary | {"assumption": SEED}])
+    (columns,) = headline.cells("spent", [summary | {"assumption": SEED}])
     for row in of_mechanism:
         assert columns.items() <= row.items()
     points = epsilon_page.document(read.read_sweep(swept))["points"]

@@ -13,7 +13,7 @@ from experiments import printed
 from fedsvp_jax import report, run
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.federation import build
-from fedsvp_jax.report import curves, headline, labels, read
+from fedsvp_jax.report import curves, headline, read
 
 SPENT = {
     "epsilon_spent": {"basic": 10.5, "rdp": 4.9},
@@ -41,7 +41,7 @@ def test_the_terminals_line_tells_status_and_delta() -> None:
 @pytest.mark.hole
 def test_a_table_tells_the_least_epsilon_and_delta_once() -> None:
     """Basic composition's ε, at another δ, counts where no other is known."""
-    rows = labels.spent_columns([SPENT, MIXED, NOTHING])
+    rows = headline.cells("spent", [SPENT, MIXED, NOTHING])
     head = ("ε spent at δ = 1e-05", "status", "against")
     assert {tuple(row) for row in rows} == {head}
     whom = "server (neighbours: replace one record)"
@@ -50,12 +50,14 @@ def test_a_table_tells_the_least_epsilon_and_delta_once() -> None:
         ["4.9", "proved", whom],
         ["–", "–", "–"],
     ]
-    rows = labels.spent_columns([SPENT, SPENT | {"target_delta": 1e-6}])
+    rows = headline.cells("spent", [SPENT, SPENT | {"target_delta": 1e-6}])
     shown = [row["ε spent"] for row in rows]
     assert shown == ["4.9 at δ = 1e-05", "4.9 at δ = 1e-06"]
-    (row,) = labels.spent_columns([SPENT | {"epsilon_spent": {"basic": 1, "rdp": 4.9}}])
+    (row,) = headline.cells(
+        "spent", [SPENT | {"epsilon_spent": {"basic": 1, "rdp": 4.9}}]
+    )
     assert row["ε spent at δ = 1e-05"] == "4.9"  # basic's δ is another
-    (row,) = labels.spent_columns([SPENT | {"epsilon_spent": {"basic": 10.5}}])
+    (row,) = headline.cells("spent", [SPENT | {"epsilon_spent": {"basic": 10.5}}])
     assert row["ε spent at δ = 1e-05"] == "10.5 at Σδ = 0.573"
 
 

@@ -153,10 +153,10 @@ def test_delta_is_in_the_head_where_it_is_that_of_all_uploads() -> None:
     """R moves δ: FedSDP's uploads had 0.161 to 0.206 below a head that said 0.1."""
     at, of_two = {"delta": 0.1}, ({"delta": 0.1}, {"delta": 1e-5})
     rows = tables.summarize(cell("gaussian", 0.5, 0, [0.9]))
-    assert tables.shown_cells(rows, at)[0]["ε per upload at δ = 0.1"] == "0.5"
-    assert tables.shown_cells(rows, *of_two)[0]["ε per upload"] == "0.5"
+    assert headline.cells("shown", rows, [at])[0]["ε per upload at δ = 0.1"] == "0.5"
+    assert headline.cells("shown", rows, of_two)[0]["ε per upload"] == "0.5"
     rows += tables.summarize(cell("fedsdp", 0.5, 0, [0.9]))
-    assert tables.shown_cells(rows, at)[0]["ε per upload at its own δ"] == "0.5"
+    assert headline.cells("shown", rows, [at])[0]["ε per upload at its own δ"] == "0.5"
 
 
 @pytest.mark.hole
@@ -186,7 +186,7 @@ def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None
         {"mechanism": "none", "epsilon": None, "seed": seed, "test_scores": {"auc": a}}
         for seed, a in ((0, 0.7), (1, 0.8))
     ]
-    (shown,) = tables.shown_cells(tables.summarize(rows, cells))
+    (shown,) = headline.cells("shown", tables.summarize(rows, cells), [])
     assert shown["AUC"] == "0.75 (0.115 to 1.000)"
     wide = [
         row for seed, a in ((0, 0.2), (1, 0.9)) for row in cell("none", None, seed, [a])
@@ -209,7 +209,7 @@ def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> Non
         for number in range(3)
         for row in cell("time_varying", 0.1 * number, 0, [0.9])
     ]
-    shown = tables.shown_cells(tables.summarize(rows))
+    shown = headline.cells("shown", tables.summarize(rows), [])
     assert shown[0]["ε spent at δ = 1e-05"] == "1.25" and len(shown) == 3
     table, notes = text_table.render(shown).split("\n\n")
     assert " ".join(notes.split()) == (
