@@ -240,6 +240,27 @@ def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.n
     return is_fraction, in_groups, is_odd & shorter.any()
 
 
+def notation_of(
+    columns: Sequence[Cells], stated: literals.Notation
+) -> literals.Notation:
+    """The stated one; or, where all fractions have the other decimal mark, that mark.
+
+    A cell is the same number in both, or none: whether it is refused is all that other
+    rows decide.
+    """
+    other = literals.Notation("," if stated.decimal == "." else ".")
+
+    def occurs(mark: str) -> bool:
+        return any(
+            fractions(column, mark)[0].any()
+            for column in columns
+            if not is_numeric(column)
+        )
+
+    is_other = occurs(other.decimal) and not occurs(stated.decimal)
+    return other if is_other and not stated.thousands else stated
+
+
 def place(column: Cells, wrong: np.ndarray) -> str:
     """`('old' in row 20, or 21 with the header, the first of 3)`: the wrong cells.
 

@@ -56,6 +56,9 @@ _DATED = re.compile(
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
+_DIAGNOSES = re.compile(  # ICD-10, if one has a point, or they begin with three letters
+    r"(?s)(?=.*\.|([A-Z]).*\n(?!\1)([A-Z]).*\n(?!\1|\2))([A-Z]\d\d(\.\w{1,4})?\n?)+"
+)
 _CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -125,7 +128,8 @@ def proposed(
     if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
-    if notation is None:
+    is_stated = notation is not None
+    if not is_stated:
         notation = written_notation(features, form.divider if form else ",", source)
     faults: list[str] = []
     class_names: Names = ()
@@ -139,14 +143,18 @@ def proposed(
             )
     for name, column in features.items():
         with files.collected(faults):
+            of_column = cells.notation_of([column], notation)
             kind, note = _draft_column(
-                name, column, notation, f"{source}: column {name}"
+                name, column, of_column, f"{source}: column {name}"
             )
             schema_columns[name] = kind
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
-                numbers, _ = encoding.marked(column, kind, notation)
+                numbers, _ = encoding.marked(column, kind, of_column)
                 questions.append(_units(numbers, of_client, client_names))
+                if not is_stated and not cells.is_numeric(column):
+                    written = pc.unique(column.filter(pa.array(np.isfinite(numbers))))
+                    questions.append(_form(written.to_pylist()))
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
     with files.collected(faults):
@@ -198,36 +206,44 @@ def proposed(
 def written_notation(
     columns: Mapping[str, Cells], divider: str, source: str
 ) -> Notation:
-    """How the numbers of a table are written.
+    """How the numbers of a table are written; a column may have the other mark alone.
 
     Raises:
-      ValueError: some have a point before the fraction, and some a comma; or marks that
-        have three digits behind them may stand between thousands.
+      ValueError: a column has fractions behind points, and some behind commas; or marks
+        that have three digits behind them may stand between thousands.
     """
-    places: dict[tuple[str, int], list[str]] = collections.defaultdict(list)
-    for name, column in columns.items():
-        for mark in "" if cells.is_numeric(column) else literals.DECIMALS:
-            for kind, where in enumerate(cells.fractions(column, mark)):
-                if where.any():
-                    places[mark, kind].append(f"{name} {place(column, where)}")
-    points, commas = ("; ".join(places[mark, 0]) for mark in literals.DECIMALS)
-    if points and commas:
-        raise ValueError(
-            f"{source}: decimal commas in {commas}, and decimal points in {points}: "
-            "write all of them one way, or leave columns out (--drop_columns)"
-        )
-    decimal = "," if commas else "."
-    for mark in literals.DECIMALS:
-        by_header = mark == "." and not points and divider == ";"
-        doubtful = places[mark, 1 if mark != decimal or by_header else 2]
-        if doubtful:
-            raise ValueError(
-                f"{source}: {mark!r} in numbers of {'; '.join(doubtful)} has three "
-                "digits behind it: state whether it stands between thousands "
-                f'(--thousands="{mark}", or write them without) or before a fraction '
-                f'(--decimal="{mark}")'
+    texts = {
+        name: column for name, column in columns.items() if not cells.is_numeric(column)
+    }
+    faults, doubtful = [], collections.defaultdict(list)
+    of_file, usual = (
+        cells.notation_of([*texts.values()], Notation(mark))
+        for mark in (".", "," if divider == ";" else ".")
+    )
+    for name, column in texts.items():
+        likely = {cells.notation_of([column], each) for each in (of_file, usual)}
+        both = {}
+        for mark in literals.DECIMALS:
+            fractions, grouped, odd = cells.fractions(column, mark)
+            where = odd if likely == {Notation(mark)} else grouped
+            if fractions.any():
+                both[mark] = f"{mark!r} {place(column, fractions)}"
+            if where.any():
+                doubtful[mark].append(f"{name} {place(column, where)}")
+        if len(both) > 1:
+            faults.append(
+                f"{source}: column {name} has {' and '.join(both.values())} before "
+                "fractions: write all of them one way, or leave it out (--drop_columns)"
             )
-    return Notation(decimal)
+    files.refuse(faults)
+    for mark, where in doubtful.items():
+        raise ValueError(
+            f"{source}: {mark!r} in numbers of {'; '.join(where)} has three "
+            "digits behind it: state whether it stands between thousands "
+            f'(--thousands="{mark}", or write them without) or before a fraction '
+            f'(--decimal="{mark}")'
+        )
+    return of_file
 
 
 def guessed(columns: Columns) -> dict[str, str | None]:
@@ -256,10 +272,16 @@ def repeats(name: str, column: Cells) -> bool:
     """
     is_person = _PERSON.match(name)
     written, counts = pc.value_counts(column).flatten()
-    filled = ~cells.is_missing(pa.chunked_array([written]))
+    written = pa.chunked_array([written])
+    filled = ~cells.is_missing(written)
     written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    if ((numbers % 1 > 0).any() and not is_person) or _DATED.search(name):
+    is_other = (
+        (numbers % 1 > 0).any()
+        or not np.isnan(cells.values_of(written, "date", Notation())).any()
+        or _DIAGNOSES.fullmatch("\n".join(map(str, written)))
+    )
+    if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
     do_repeat = bool(_FEW < len(times) < rows)
@@ -313,7 +335,10 @@ def _draft_column(
         )
     if repeats(name, column):
         return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
-    if not not_numbers.any() and (code := _code(name, column, numbers, source)):
+    is_days = not np.isnan(cells.values_of(present, "date", notation)).any()
+    if not (is_days or not_numbers.any()) and (
+        code := _code(name, column, numbers, source)
+    ):
         return code
     return _scaled(column, missing, notation) or _category(
         name, column, column.filter(pa.array(not_numbers)), source
@@ -450,13 +475,20 @@ def _spellings(names: Sequence[str]) -> str:
 
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
-    """Bounds from the least to the largest value; the median fills missing cells."""
+    """Bounds from the least to the largest value; the median fills missing cells.
+
+    Numbers that may mean a missing one decide on bounds alone.
+    """
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
-    fifth, median, upper, top = np.quantile(
-        present, [0.05, 0.5, 0.9, 0.95], method="inverted_cdf"
-    )
     is_number = column.type == "number"
+    marks = _marks(present) if is_number else []
+    is_plain = ~np.isin(present, np.array(marks, float))
+    least, fifth, median, upper, top, most = np.quantile(
+        present[is_plain] if is_plain.any() else present,
+        [0, 0.05, 0.5, 0.9, 0.95, 1],
+        method="inverted_cdf",
+    )
     codes = np.unique(present)
     binary = is_number and len(codes) <= 2
     blank = missing.mean()
@@ -469,12 +501,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
             is_number
             and not binary
             and median - fifth <= _LEFT * (top - fifth)
-            and upper - low < _SKEWED * (high - low)
+            and upper - least < _SKEWED * (most - least)
         ),
         from_data=bounds + fill,
     )
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    marks = _marks(present) if is_number else []
     if column.type == "date":
         marks = [
             day
@@ -536,6 +567,18 @@ def _ends_apart(values: np.ndarray) -> bool:
     """
     near, gap = np.diff(values[(len(values) - 1) // 3 : -1]), values[-1] - values[-2]
     return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
+
+
+def _form(texts: Sequence[str]) -> str:
+    """What to ask of numbers that are all written alike; "" where they are not."""
+    return next(
+        (
+            re.sub(form, question, texts[0])
+            for form, least, question in literals.WORDS["forms"]
+            if len(texts) >= least and all(map(re.compile(form).fullmatch, texts))
+        ),
+        "",
+    )
 
 
 def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:

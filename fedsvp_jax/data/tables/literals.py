@@ -25,6 +25,7 @@ _PLAIN: dict[int, str | None] = {
 BEYOND = "^[<>≤≥]=? ?"  # a limit of detection
 TAIL = r"(?:[T ][0-9:.]{4,15}(?: ?[AaPp][Mm])?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
 _ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
+_COMPACT = "^((?:19|20)[0-9]{2})([0-9]{2})(?=[0-9]{2}$)"  # 20240331
 _YEAR_LAST = re.compile(rf"([0-9]{{1,2}})([./-])([0-9]{{1,2}})\2([0-9]{{4}}){TAIL}")
 _TIME = re.compile(
     r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?(?: ?([ap])m)?",
@@ -52,12 +53,12 @@ def normal(text: str) -> str:
 
 
 def days(text: str, form: str = DATE_FORMS[0]) -> float:
-    """Days since 1970-01-01 of `2024-03-31`, `31.3.2024`, or `31/3/2024`; else NaN.
+    """Days from 1970-01-01 to 2024-03-31, 20240331, 31.3.2024, or 31/3/2024; else NaN.
 
     A time of the day may follow. `3/4/2024` may be March or April: `form` decides, and
     without one of the two it is no date.
     """
-    if match := _ISO.fullmatch(text):
+    if match := _ISO.fullmatch(re.sub(_COMPACT, r"\1-\2-", text)):
         year, month, day = map(int, match.groups())
     elif match := _YEAR_LAST.fullmatch(text):
         day, month, year = map(int, match.group(1, 3, 4))

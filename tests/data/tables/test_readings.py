@@ -181,6 +181,11 @@ NUMBERS: dict[str, tuple[bytes, Stated | None, list[float]]] = {
         None,
         [n % 31 for n in range(ROWS)],
     ),
+    "days without marks": (
+        column(of_rows(lambda n: f"202401{1 + n % 31:02}")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
     "zoned times": (
         column(of_rows(lambda n: f"2024-01-{1 + n % 31:02}T08:30:00+01:00")),
         None,
@@ -355,7 +360,11 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         of_rows(lambda n: f"{n % 60}:{n % 59:02}:00"),
         "'0:00:00': a duration? write it in hours",
     ),
-    "days without marks": ("x", of_rows(lambda n: f"202401{n % 28 + 1:02}"), "8 digit"),
+    "codes of diagnoses": (
+        "x",
+        of_rows(lambda n: f"{'IEJ'[n % 3]}{21 + n % 10}.{n % 4}"),
+        "'I21.0': a code of a diagnosis (ICD)? write its group",
+    ),
     "postcodes": ("x", of_rows(lambda n: f"{501 + n % 60:05}"), "'00501': a code"),
     "a constant of two spaces": ("x", each("a b", "a\u00a0b"), "constant: 'a b'"),
     "marks of missing cells of sheets and databases": (
@@ -441,6 +450,8 @@ IDS: dict[str, list[Any]] = {
     "kis": [str(4_000_001 + 3 * n) for n in VISITS],
     "tx": [f"P{n:06}" for n in VISITS],
     "x9": [str(5000 + n - (n % 25 == 1)) for n in range(ROWS)],
+    "p": [f"P{10 + n}" for n in VISITS],
+    "at two sites": of_rows(lambda n: f"{'AB'[n % 2]}{10 + n // 3}"),
     "sparse": [str(1013 * (n - (n % 20 == 1)) + 37) for n in range(ROWS)],
 }
 NO_IDS: dict[str, list[Any]] = {
@@ -456,6 +467,10 @@ NO_IDS: dict[str, list[Any]] = {
     "body_mass_index": VISITS.tolist(),
     "ends of floats": [str((-1) ** n * 10**300 * n * 10**6) for n in VISITS.tolist()],
     "words": [f"kind {n}" for n in VISITS],
+    "icd": [f"I{21 + n // 5}.{n % 5}" for n in VISITS],
+    "blocks": of_rows(lambda n: f"{'EIJ'[n // 2 % 3]}{10 + n // 2}"),
+    "born on": of_rows(lambda n: f"19{30 + n // 2}02{10 + n % 2}"),
+    "seen": of_rows(lambda n: f"20240{1 + n // 40}{10 + n // 2 % 19}"),
 }
 
 
@@ -834,6 +849,53 @@ def test_dates_that_excel_made_of_numbers_are_named() -> None:
         from_table(table, schema=dataclasses.replace(schema, columns={"x": stated}))
 
 
+def test_numbers_of_one_form_are_asked_of() -> None:
+    """Costs of 1.234 and times of 14.45 were fractions without a word."""
+    rng = np.random.default_rng(3)
+    clock = [f"{h}.{m:02}" for h, m in rng.integers([24, 60], size=(ROWS, 2))]
+    columns = {
+        "cost": [
+            f"{n // 1000}.{n % 1000:03}" for n in rng.integers(10**3, 10**6, ROWS)
+        ],
+        "seen": clock,
+        "dose": [*clock[:-1], "8.75"],
+        "gap": ["0.345", *of_rows(lambda n: f"{n + 1}.234")[1:]],
+        "died": DIED,
+    }
+    for divider in ",;":
+        ask = draft.proposed(
+            columns
+            if divider == ","
+            else {n: [c.replace(".", ",") for c in v] for n, v in columns.items()},
+            label="died",
+            client=None,
+            source="a",
+        ).notes
+        mark = "." if divider == "," else ","
+        assert (
+            f'--thousands="{mark}"; if not, --decimal="{mark}"' in ask["columns.cost"]
+        )
+        assert "times of day? write 08:30" in ask["columns.seen"]
+        assert ask.keys() == {"columns.cost", "columns.seen"}
+    stated = literals.Notation(".")
+    notes = draft.proposed(
+        columns, label="died", client=None, source="a", notation=stated
+    ).notes
+    assert not notes
+
+
+@pytest.mark.parametrize("marks", [[999, 999], [-9, -9, -9], [9999] * 9])
+def test_marks_of_missing_cells_make_no_logarithm(marks: list[int]) -> None:
+    """-9 and 999 amid pressures made a model's number one that doubles."""
+    pressure = 80 + np.arange(ROWS) % 41
+    table = {"dbp": [*pressure, *marks], "died": (ROWS + len(marks)) // 2 * [0, 1]}
+    table["died"] += [0] * (len(table["dbp"]) % 2)
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert "a missing number?" in notes["columns.dbp"]
+    assert not schema.columns["dbp"].log
+    assert set(marks) & set(schema.columns["dbp"].bounds)
+
+
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1, 2, 3])
 def test_one_unit_is_not_asked_of(spread: float) -> None:
     rows = np.arange(240)
@@ -996,9 +1058,45 @@ def test_per_cents_with_decimal_commas_are_read(tmp_path: pathlib.Path) -> None:
     content = column(of_rows(lambda n: f"{n % 97},1 %"))
     schema, _, _ = read(tmp_path / "a.csv", content)
     assert schema.decimal == "," and schema.columns["x"].bounds == (0.1, 96.1)
-    points = {"age": of_rows(lambda n: f"{n}.5"), "x": each("14,1 %"), "died": DIED}
-    with pytest.raises(ValueError, match=r"commas in x .*points in age .*one way"):
+    points = {
+        "age": of_rows(lambda n: f"{n}.5"),
+        "x": each("14,1 %", "9,5 %"),
+        "died": DIED,
+    }
+    schema, _, _ = read(tmp_path / "a.csv", written(points))
+    assert schema.decimal == "." and schema.columns["x"].type == "percent"
+    assert schema.columns["age"].bounds == (0.5, ROWS - 0.5)
+    points["x"][7] = "14.2 %"
+    with pytest.raises(ValueError, match=r"column x has '.' .* and ',' .*one way"):
         read(tmp_path / "a.csv", written(points))
+
+
+@pytest.mark.parametrize("stated", [".", ","])
+@pytest.mark.parametrize("divider", [",", ";"])
+def test_a_column_may_have_a_decimal_mark_of_its_own(
+    divider: str, stated: str, tmp_path: pathlib.Path
+) -> None:
+    """12,5 in one column and 12.5 in the next refused the whole file."""
+    columns = {
+        "a": of_rows(lambda n: f"{n},5"),
+        "b": of_rows(lambda n: f"{n}.25" if n % 3 else n),
+        "died": DIED,
+    }
+    content = written(columns, divider)
+    _, notes, _ = read(tmp_path / "a.csv", content)
+    assert notes["columns.b"] == 'a tells the same: type = "drop" leaves b out'
+    kinds = {name: SchemaColumn("number", (0, ROWS)) for name in "ab"}
+    schema = Schema(kinds, "died", ("no", "yes"), decimal=stated)
+    encoded, _ = table.load_rows(tmp_path / "a.csv", schema)
+    for at, shift in enumerate((0.5, 0.25)):
+        values = [n + (shift if at == 0 or n % 3 else 0) for n in range(ROWS)]
+        np.testing.assert_allclose(
+            encoded.inputs[:, at], 2 * np.array(values) / ROWS - 1, atol=1e-6
+        )
+    columns["a"][3] = "3.5"
+    (tmp_path / "a.csv").write_bytes(written(columns, divider))
+    with pytest.raises(ValueError, match="column a has a decimal mark other than exp"):
+        table.load_rows(tmp_path / "a.csv", schema)
 
 
 @pytest.mark.parametrize(
