@@ -87,6 +87,8 @@ _UNITS = {  # the least factor between medians of clients, and between numbers
     "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
     "values near {:.5g} and near {:.5g}: two units?": 2.7,
 }
+_SCALES = 1.5  # the least factor between numbers of two scales, such as % and mmol/mol,
+_VALLEY = 10  # of which so many different ones lie on both sides of the largest gap
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -586,7 +588,8 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
 
     The largest gap between medians of clients, or between numbers, divides the rows.
     Units explain it where both parts, on a logarithmic scale, are about equally wide,
-    narrow beside the gap, and far apart.
+    and narrow beside the gap, or many and no other gap is half as large. So does a mark
+    that is forgotten in a few numbers, whose tenth is amid the others.
 
     Args:
       numbers: (rows,) of which the positive ones are compared.
@@ -599,19 +602,36 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
     medians = in_order[np.cumsum(counts) - counts // 2 - 1]
     for levels, question in zip((medians[clients], logs), _UNITS, strict=True):
         ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
-        gaps = np.diff(ends)
-        if gaps.max(initial=0) > np.log(_UNITS[question]):
-            is_rare = levels > ends[gaps.argmax()]
+        gaps = np.r_[0, 0, np.diff(ends)]
+        second, gap = np.sort(gaps)[-2:]
+        if gap > np.log(_SCALES):
+            is_rare = levels > ends[gaps.argmax() - 2]
             is_rare ^= is_rare.mean() > 0.5
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
-            if wide < min(3 * narrow, gaps.max() / 0.75):
+            is_far = gap > np.log(_UNITS[question]) and wide < gap / 0.75
+            kinds = min(len(np.unique(levels[p])) for p in (is_rare, ~is_rare))
+            is_far |= gap > 2 * second and kinds >= _VALLEY and is_rare.mean() > 0.1
+            if is_far and wide < 3 * narrow:
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
     # No factor tells the temperatures of bodies apart.
     of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
     if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * len(logs):
         return "values of 30 to 45 and of 86 to 113: °C and °F?"
+    ordered = np.sort(numbers[numbers > 0])
+    if len(ordered) > _FEW:
+        steps = ordered[1 - _FREQUENT :] / ordered[-_FREQUENT:-1]
+        rest, far = np.split(ordered, [1 - _FREQUENT + steps.argmax()])
+        low, high = np.quantile(rest, [0.05, 0.95])
+        tenth = far / 10
+        if (
+            steps.max() > 3
+            and high < 4 * low
+            and rest[0] <= tenth[0] <= tenth[-1] <= rest[-1]
+            and not literals.is_mark(far[0])
+        ):
+            return f"{far[-1]:g}, others near {np.median(rest):g}: a mark forgotten?"
     return ""
 
 

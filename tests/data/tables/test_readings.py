@@ -849,6 +849,32 @@ def test_dates_that_excel_made_of_numbers_are_named() -> None:
         from_table(table, schema=dataclasses.replace(schema, columns={"x": stated}))
 
 
+@pytest.mark.parametrize("every", [2, 3, 5])
+@pytest.mark.parametrize("spread", [0.12, 0.2])
+def test_two_scales_without_a_factor_are_asked_of(every: int, spread: float) -> None:
+    """HbA1c in % and in mmol/mol, 10.93 % - 23.5, passed in a table of 400 rows."""
+    normal = np.random.default_rng(1).normal(0, spread, 400)
+    per_cent = (6.1 * np.exp(normal)).clip(4.4, 13).round(1)
+    is_other = np.arange(400) % every == 0
+    mixed = np.where(is_other, (10.93 * per_cent - 23.5).round(), per_cent)
+    for values, is_asked in ((mixed, True), (per_cent, False)):
+        table = {"hba1c": values, "died": np.arange(400) // 2 % 2}
+        notes = draft.proposed(table, label="died", client=None, source="a").notes
+        assert ("two units?" in notes.get("columns.hba1c", "")) == is_asked
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_forgotten_decimal_mark_is_asked_of(count: int) -> None:
+    """720 amid potassium, or pulses, near 72 was a patient."""
+    values = _numbers_of(72, 0.2).round(1)
+    values[:count] = (10 * values[:count]).round()
+    table = {"pulse": values, "died": np.arange(240) % 2}
+    note = draft.proposed(table, label="died", client=None, source="a").notes
+    assert re.search("[6-9][0-9]{2}.*, others near 7[0-9.]+: a mark forg", str(note))
+    table["pulse"][:count] = [160, 170, 300, 300][:count]
+    assert not draft.proposed(table, label="died", client=None, source="a").notes
+
+
 def test_numbers_of_one_form_are_asked_of() -> None:
     """Costs of 1.234 and times of 14.45 were fractions without a word."""
     rng = np.random.default_rng(3)
