@@ -59,6 +59,7 @@ _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
 _DIAGNOSES = re.compile(  # ICD-10, if one has a point, or they begin with three letters
     r"(?s)(?=.*\.|([A-Z]).*\n(?!\1)([A-Z]).*\n(?!\1|\2))([A-Z]\d\d(\.\w{1,4})?\n?)+"
 )
+_DAYS = "^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 _CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -214,38 +215,42 @@ def written_notation(
       ValueError: a column has fractions behind points, and some behind commas; or marks
         that have three digits behind them may stand between thousands.
     """
-    texts = {
-        name: column for name, column in columns.items() if not cells.is_numeric(column)
+    faults: list[str] = []
+    doubtful: dict[str, list[str]] = collections.defaultdict(list)
+    kinds = {
+        name: {mark: cells.fractions(column, mark) for mark in literals.DECIMALS}
+        for name, column in columns.items()
+        if not cells.is_numeric(column)
     }
-    faults, doubtful = [], collections.defaultdict(list)
-    of_file, usual = (
-        cells.notation_of([*texts.values()], Notation(mark))
-        for mark in (".", "," if divider == ";" else ".")
-    )
-    for name, column in texts.items():
-        likely = {cells.notation_of([column], each) for each in (of_file, usual)}
-        both = {}
-        for mark in literals.DECIMALS:
-            fractions, grouped, odd = cells.fractions(column, mark)
-            where = odd if likely == {Notation(mark)} else grouped
-            if fractions.any():
-                both[mark] = f"{mark!r} {place(column, fractions)}"
+    marks = {
+        name: {mark for mark, (fractions, *_) in of_column.items() if fractions.any()}
+        for name, of_column in kinds.items()
+    }
+    of_file = set().union(*marks.values())
+    decimal = "," if of_file == {","} else "."
+    usual = "," if divider == ";" and of_file != {"."} else decimal
+    for name, of_column in kinds.items():
+        column = columns[name]
+        if len(marks[name]) > 1:
+            points, commas = (place(column, each[0]) for each in of_column.values())
+            faults.append(
+                f"{source}: decimal commas in {name} {commas}, and decimal points in "
+                f"{name} {points}: write all of them one way, or leave it out "
+                "(--drop_columns)"
+            )
+        for mark, (_, grouped, odd) in of_column.items():
+            where = odd if (marks[name] or {decimal, usual}) == {mark} else grouped
             if where.any():
                 doubtful[mark].append(f"{name} {place(column, where)}")
-        if len(both) > 1:
-            faults.append(
-                f"{source}: column {name} has {' and '.join(both.values())} before "
-                "fractions: write all of them one way, or leave it out (--drop_columns)"
-            )
     files.refuse(faults)
-    for mark, where in doubtful.items():
+    for mark, texts in doubtful.items():
         raise ValueError(
-            f"{source}: {mark!r} in numbers of {'; '.join(where)} has three "
-            "digits behind it: state whether it stands between thousands "
+            f"{source}: {mark!r} in numbers of {'; '.join(texts)} has three digits "
+            "behind it: state whether it stands between thousands "
             f'(--thousands="{mark}", or write them without) or before a fraction '
             f'(--decimal="{mark}")'
         )
-    return of_file
+    return Notation(decimal)
 
 
 def guessed(columns: Columns) -> dict[str, str | None]:
@@ -278,11 +283,7 @@ def repeats(name: str, column: Cells) -> bool:
     filled = ~cells.is_missing(written)
     written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    is_other = (
-        (numbers % 1 > 0).any()
-        or not np.isnan(cells.values_of(written, "date", Notation())).any()
-        or _DIAGNOSES.fullmatch("\n".join(map(str, written)))
-    )
+    is_other = (numbers % 1 > 0).any() or _are_days(written)
     if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
@@ -299,7 +300,10 @@ def repeats(name: str, column: Cells) -> bool:
     if hint and not hint["word"]:
         return True
     if is_text:
-        return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
+        is_code = _CODED.fullmatch(text) and rows <= 4 * len(times)
+        return bool(
+            is_code and not _DIAGNOSES.fullmatch("\n".join(written.to_pylist()))
+        )
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
@@ -312,6 +316,12 @@ def repeats(name: str, column: Cells) -> bool:
         return True
     is_apart = np.median(np.diff(numbers / _APART)) >= 1
     return bool(is_apart and (times > 1).mean() > 0.02 and not is_rounded)
+
+
+def _are_days(column: Cells) -> bool:
+    """Whether all cells are dates such as 20240331."""
+    is_day = pc.match_substring_regex(cells.texts(column), _DAYS)
+    return bool(pc.all(is_day).as_py())
 
 
 def _draft_column(
@@ -337,8 +347,7 @@ def _draft_column(
         )
     if repeats(name, column):
         return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
-    is_days = not np.isnan(cells.values_of(present, "date", notation)).any()
-    if not (is_days or not_numbers.any()) and (
+    if not (_are_days(present) or not_numbers.any()) and (
         code := _code(name, column, numbers, source)
     ):
         return code
@@ -596,6 +605,10 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
+    # No factor tells the temperatures of bodies apart.
+    of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
+    if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * (numbers > 0).sum():
+        return "values of 30 to 45 and of 86 to 113: °C and °F?"
     clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
     in_order = logs[np.lexsort((logs, clients))]
     counts = np.bincount(clients)
@@ -615,10 +628,6 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
             if is_far and wide < 3 * narrow:
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
-    # No factor tells the temperatures of bodies apart.
-    of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
-    if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * len(logs):
-        return "values of 30 to 45 and of 86 to 113: °C and °F?"
     ordered = np.sort(numbers[numbers > 0])
     if len(ordered) > _FEW:
         steps = ordered[1 - _FREQUENT :] / ordered[-_FREQUENT:-1]
