@@ -248,17 +248,15 @@ def notation_of(
     A cell is the same number in both, or none: whether it is refused is all that other
     rows decide.
     """
-    other = literals.Notation("," if stated.decimal == "." else ".")
-
-    def occurs(mark: str) -> bool:
-        return any(
-            fractions(column, mark)[0].any()
-            for column in columns
-            if not is_numeric(column)
-        )
-
-    is_other = occurs(other.decimal) and not occurs(stated.decimal)
-    return other if is_other and not stated.thousands else stated
+    decimal, thousands = stated
+    other = "," if decimal == "." else "."
+    texts = [column for column in columns if not is_numeric(column)]
+    occurs = (
+        any(fractions(column, mark)[0].any() for column in texts)
+        for mark in (other, decimal)
+    )
+    is_other = not thousands and next(occurs) and not next(occurs)
+    return literals.Notation(other) if is_other else stated
 
 
 def place(column: Cells, wrong: np.ndarray) -> str:

@@ -131,9 +131,10 @@ def proposed(
     if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
-    is_stated = notation is not None
-    if not is_stated:
-        notation = written_notation(features, form.divider if form else ",", source)
+    forms = () if notation else literals.WORDS["forms"]
+    notation = notation or written_notation(
+        features, form.divider if form else ",", source
+    )
     faults: list[str] = []
     class_names: Names = ()
     client_names, of_client = [""], np.zeros(len(columns[label]), int)
@@ -154,10 +155,10 @@ def proposed(
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, of_column)
-                questions.append(_units(numbers, of_client, client_names))
-                if not is_stated and not cells.is_numeric(column):
-                    written = pc.unique(column.filter(pa.array(np.isfinite(numbers))))
-                    questions.append(_form(written.to_pylist()))
+                questions += [
+                    _units(numbers, of_client, client_names),
+                    _form(column.filter(pa.array(np.isfinite(numbers))), forms),
+                ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
     with files.collected(faults):
@@ -215,34 +216,29 @@ def written_notation(
       ValueError: a column has fractions behind points, and some behind commas; or marks
         that have three digits behind them may stand between thousands.
     """
-    faults: list[str] = []
-    doubtful: dict[str, list[str]] = collections.defaultdict(list)
-    kinds = {
-        name: {mark: cells.fractions(column, mark) for mark in literals.DECIMALS}
+    places = {
+        (name, mark, kind): f"{name} {place(column, where)}"
         for name, column in columns.items()
-        if not cells.is_numeric(column)
+        for mark in ("" if cells.is_numeric(column) else literals.DECIMALS)
+        for kind, where in enumerate(cells.fractions(column, mark))
+        if where.any()
     }
-    marks = {
-        name: {mark for mark, (fractions, *_) in of_column.items() if fractions.any()}
-        for name, of_column in kinds.items()
-    }
-    of_file = set().union(*marks.values())
+    of_file = {mark for _, mark, kind in places if not kind}
     decimal = "," if of_file == {","} else "."
-    usual = "," if divider == ";" and of_file != {"."} else decimal
-    for name, of_column in kinds.items():
-        column = columns[name]
-        if len(marks[name]) > 1:
-            points, commas = (place(column, each[0]) for each in of_column.values())
-            faults.append(
-                f"{source}: decimal commas in {name} {commas}, and decimal points in "
-                f"{name} {points}: write all of them one way, or leave it out "
-                "(--drop_columns)"
+    usual = {decimal, "," if divider == ";" and of_file != {"."} else decimal}
+    doubtful: dict[str, list[str]] = collections.defaultdict(list)
+    for name in columns:
+        marks = {mark for mark in literals.DECIMALS if (name, mark, 0) in places}
+        if len(marks) > 1:
+            point, comma = (places[name, mark, 0] for mark in literals.DECIMALS)
+            raise ValueError(
+                f"{source}: decimal commas in {comma}, and decimal points in {point}: "
+                "write all of them one way, or leave the column out (--drop_columns)"
             )
-        for mark, (_, grouped, odd) in of_column.items():
-            where = odd if (marks[name] or {decimal, usual}) == {mark} else grouped
-            if where.any():
-                doubtful[mark].append(f"{name} {place(column, where)}")
-    files.refuse(faults)
+        for mark in literals.DECIMALS:
+            key = name, mark, 1 + ((marks or usual) == {mark})
+            if key in places:
+                doubtful[mark].append(places[key])
     for mark, texts in doubtful.items():
         raise ValueError(
             f"{source}: {mark!r} in numbers of {'; '.join(texts)} has three digits "
@@ -495,7 +491,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     is_number = column.type == "number"
     marks = _marks(present) if is_number else []
     is_plain = ~np.isin(present, np.array(marks, float))
-    least, fifth, median, upper, top, most = np.quantile(
+    lowest, fifth, median, upper, top, highest = np.quantile(
         present[is_plain] if is_plain.any() else present,
         [0, 0.05, 0.5, 0.9, 0.95, 1],
         method="inverted_cdf",
@@ -512,7 +508,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
             is_number
             and not binary
             and median - fifth <= _LEFT * (top - fifth)
-            and upper - least < _SKEWED * (most - least)
+            and upper - lowest < _SKEWED * (highest - lowest)
         ),
         from_data=bounds + fill,
     )
@@ -580,16 +576,13 @@ def _ends_apart(values: np.ndarray) -> bool:
     return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
 
 
-def _form(texts: Sequence[str]) -> str:
+def _form(column: Cells, forms: Sequence[Any]) -> str:
     """What to ask of numbers that are all written alike; "" where they are not."""
-    return next(
-        (
-            re.sub(form, question, texts[0])
-            for form, least, question in literals.WORDS["forms"]
-            if len(texts) >= least and all(map(re.compile(form).fullmatch, texts))
-        ),
-        "",
-    )
+    texts = [] if cells.is_numeric(column) else pc.unique(column).to_pylist()
+    for form, fewest, question in forms:
+        if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
+            return re.sub(form, question, texts[0])
+    return ""
 
 
 def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
@@ -628,19 +621,19 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
             if is_far and wide < 3 * narrow:
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
-    ordered = np.sort(numbers[numbers > 0])
-    if len(ordered) > _FEW:
-        steps = ordered[1 - _FREQUENT :] / ordered[-_FREQUENT:-1]
-        rest, far = np.split(ordered, [1 - _FREQUENT + steps.argmax()])
-        low, high = np.quantile(rest, [0.05, 0.95])
-        tenth = far / 10
+    if len(logs) > _FEW:
+        ordered = np.sort(logs)
+        first = 1 - _FREQUENT + np.diff(ordered[-_FREQUENT:]).argmax()
+        rest, far = np.split(np.exp(ordered), [first])
+        low, median, high = np.quantile(rest, [0.05, 0.5, 0.95])
         if (
-            steps.max() > 3
+            far[0] > 3 * rest[-1]
             and high < 4 * low
-            and rest[0] <= tenth[0] <= tenth[-1] <= rest[-1]
+            and 10 * rest[0] <= far[0]
+            and far[-1] <= 10 * rest[-1]
             and not literals.is_mark(far[0])
         ):
-            return f"{far[-1]:g}, others near {np.median(rest):g}: a mark forgotten?"
+            return f"{far[-1]:g}, others near {median:g}: a decimal mark forgotten?"
     return ""
 
 

@@ -870,7 +870,9 @@ def test_a_forgotten_decimal_mark_is_asked_of(count: int) -> None:
     values[:count] = (10 * values[:count]).round()
     table = {"pulse": values, "died": np.arange(240) % 2}
     note = draft.proposed(table, label="died", client=None, source="a").notes
-    assert re.search("[6-9][0-9]{2}.*, others near 7[0-9.]+: a mark forg", str(note))
+    assert re.search(
+        "[6-9][0-9]{2}.*, others near 7[0-9.]+: a decimal mark forg", str(note)
+    )
     table["pulse"][:count] = [160, 170, 300, 300][:count]
     assert not draft.proposed(table, label="died", client=None, source="a").notes
 
