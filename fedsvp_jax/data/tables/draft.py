@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,34 +33,17 @@ from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
-_ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|mrn|nhs|case|visit|fall|phone|tel|mobile"
-    "|fax)$|nummer$|^unnamed|(?P<word>(^|[ _.-]|sur|last|first|nach|vor)(name|index))$",
-    re.I,
-)
-_PERSON = re.compile(
-    r"(patients?|persons?|subjects?|id|mrn|(patient(en)?|person(en)?|subject|pat|p|nhs)"
-    r"[ _.-]?(id|nr|no|number|nummer))$",
-    re.I,
+_NUMBER, _ID, _PERSON, _DATED, _DIGIT_FIRST, _CODED, _DIAGNOSES = map(
+    re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
     "values of column {0} repeat, as ids of persons do: ε protects one row, so a "
     'person with several is protected less; unit = "person" and [person] column = '
     '"{0}" in the schema makes a person the unit'
 )
-_DATED = re.compile(
-    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admitted|discharged)$",
-    re.I,
-)
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
-_DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
-_DIAGNOSES = re.compile(  # ICD-10, if one has a point, or they begin with three letters
-    r"(?s)(?=.*\.|([A-Z]).*\n(?!\1)([A-Z]).*\n(?!\1|\2))([A-Z]\d\d(\.\w{1,4})?\n?)+"
-)
 _DAYS = "^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
-_CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
@@ -88,8 +71,6 @@ _UNITS = {  # the least factor between medians of clients, and between numbers
     "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
     "values near {:.5g} and near {:.5g}: two units?": 2.7,
 }
-_SCALES = 1.5  # the least factor between numbers of two scales, such as % and mmol/mol,
-_VALLEY = 10  # of which so many different ones lie on both sides of the largest gap
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -155,9 +136,10 @@ def proposed(
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, of_column)
+                texts = cells.texts(column.filter(pa.array(~np.isnan(numbers))))
                 questions += [
                     _units(numbers, of_client, client_names),
-                    _form(column.filter(pa.array(np.isfinite(numbers))), forms),
+                    _form(pc.unique(texts).to_pylist(), forms),
                 ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
@@ -274,10 +256,9 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = _PERSON.match(name)
-    written, counts = pc.value_counts(column).flatten()
-    written = pa.chunked_array([written])
-    filled = ~cells.is_missing(written)
-    written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
+    filled = column.filter(pa.array(~cells.is_missing(column)))
+    written, counts = pc.value_counts(filled).flatten()
+    times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
     is_other = (numbers % 1 > 0).any() or _are_days(written)
     if (is_other and not is_person) or _DATED.search(name):
@@ -443,12 +424,7 @@ def _code(
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     example, count = rest[0].as_py(), cells.num_distinct(column)
-    hints = (
-        match.expand(words)
-        for form, words in literals.WORDS["hints"].values()
-        if (match := re.fullmatch(form, example))
-    )
-    hint = next(hints, "")
+    hint = _form([example], literals.WORDS["hints"].values())
     if (
         not hint
         and _FEW < count < len(column)
@@ -576,12 +552,11 @@ def _ends_apart(values: np.ndarray) -> bool:
     return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
 
 
-def _form(column: Cells, forms: Sequence[Any]) -> str:
-    """What to ask of numbers that are all written alike; "" where they are not."""
-    texts = [] if cells.is_numeric(column) else pc.unique(column).to_pylist()
+def _form(texts: Sequence[str], forms: Iterable[tuple[str, int, str]]) -> str:
+    """What to ask of texts that all have one of the forms, if so many are different."""
     for form, fewest, question in forms:
         if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
-            return re.sub(form, question, texts[0])
+            return re.sub(f"{form}$", question, texts[0])
     return ""
 
 
@@ -610,14 +585,14 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
         ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
         gaps = np.r_[0, 0, np.diff(ends)]
         second, gap = np.sort(gaps)[-2:]
-        if gap > np.log(_SCALES):
+        if gap > 0.4:  # a factor of 1.5, as between HbA1c in % and in mmol/mol
             is_rare = levels > ends[gaps.argmax() - 2]
             is_rare ^= is_rare.mean() > 0.5
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
             is_far = gap > np.log(_UNITS[question]) and wide < gap / 0.75
             kinds = min(len(np.unique(levels[p])) for p in (is_rare, ~is_rare))
-            is_far |= gap > 2 * second and kinds >= _VALLEY and is_rare.mean() > 0.1
+            is_far |= gap > 2 * second and kinds >= 10 and is_rare.mean() > 0.1
             if is_far and wide < 3 * narrow:
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
