@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from fedsvp_jax.data.tables import cells, encoding
-from fedsvp_jax.data.tables.literals import DECIMALS, Notation
 from fedsvp_jax.data.tables.schema import Schema
 from fedsvp_jax.mechanisms import private_bounds
 
@@ -45,15 +44,8 @@ def with_bought_bounds(schema: Schema, table: cells.Columns, epsilon: float) -> 
         )
     columns = dict(schema.columns)
     for name, column in with_bounds.items():
-        # A cell is the same number by both marks, or none: no row decides for others.
-        values, missing = np.fmax.reduce(
-            [
-                encoding.marked(table[name], column, Notation(mark, schema.thousands))
-                for mark in DECIMALS
-                if mark != schema.thousands
-            ]
-        )
-        values[missing > 0] = np.nan
+        values, missing = encoding.marked(table[name], column, schema.notation)
+        values[missing] = np.nan
         low, high = private_bounds.private_bounds(
             values[rows], epsilon / draws, _WITHIN.get(column.type, (-np.inf, np.inf))
         )

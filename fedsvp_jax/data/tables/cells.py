@@ -240,25 +240,6 @@ def fractions(column: Cells, decimal: str) -> tuple[np.ndarray, np.ndarray, np.n
     return is_fraction, in_groups, is_odd & shorter.any()
 
 
-def notation_of(
-    columns: Sequence[Cells], stated: literals.Notation
-) -> literals.Notation:
-    """The stated one; or, where all fractions have the other decimal mark, that mark.
-
-    A cell is the same number in both, or none: whether it is refused is all that other
-    rows decide.
-    """
-    decimal, thousands = stated
-    other = "," if decimal == "." else "."
-    texts = [column for column in columns if not is_numeric(column)]
-    occurs = (
-        any(fractions(column, mark)[0].any() for column in texts)
-        for mark in (other, decimal)
-    )
-    is_other = not thousands and next(occurs) and not next(occurs)
-    return literals.Notation(other) if is_other else stated
-
-
 def place(column: Cells, wrong: np.ndarray) -> str:
     """`('old' in row 20, or 21 with the header, the first of 3)`: the wrong cells.
 

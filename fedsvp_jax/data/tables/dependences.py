@@ -105,14 +105,13 @@ def repetitions(
         kind = declared[name]
         if not kind.width:
             continue
-        of_column = cells.notation_of([column], notation)
         order = np.random.default_rng(0).permutation(len(column))[: _CELLS // width]
         column = column.take(pa.array(order))
         if kind.type == "category":
             _, codes = cells.distinct(cells.as_codes(column))
             block = np.eye(codes.max() + 1)[codes]
         else:
-            values, _ = encoding.marked(column, kind, of_column)
+            values, _ = encoding.marked(column, kind, notation)
             block = np.nan_to_num(values, nan=kind.fill or 0)[:, None]
             block /= max(np.abs(block).max(), 1)  # for their squares
         block -= block.mean(0)

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER, _ID, _PERSON, _DATED, _DIGIT_FIRST, _CODED, _DIAGNOSES = map(
+_NUMBER, _ID, _PERSON, _DATED, _CODED = map(
     re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
@@ -112,7 +112,7 @@ def proposed(
     if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
-    forms = () if notation else literals.WORDS["forms"]
+    is_stated = notation is not None
     notation = notation or written_notation(
         features, form.divider if form else ",", source
     )
@@ -128,18 +128,19 @@ def proposed(
             )
     for name, column in features.items():
         with files.collected(faults):
-            of_column = cells.notation_of([column], notation)
             kind, note = _draft_column(
-                name, column, of_column, f"{source}: column {name}"
+                name, column, notation, f"{source}: column {name}"
             )
             schema_columns[name] = kind
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
-                numbers, _ = encoding.marked(column, kind, of_column)
-                texts = cells.texts(column.filter(pa.array(~np.isnan(numbers))))
+                numbers, _ = encoding.marked(column, kind, notation)
+                texts = pc.unique(
+                    cells.texts(column.filter(pa.array(~np.isnan(numbers))))
+                )
                 questions += [
                     _units(numbers, of_client, client_names),
-                    _form(pc.unique(texts).to_pylist(), forms),
+                    _form([] if is_stated else texts.to_pylist(), "forms"),
                 ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
@@ -192,42 +193,35 @@ def proposed(
 def written_notation(
     columns: Mapping[str, Cells], divider: str, source: str
 ) -> Notation:
-    """How the numbers of a table are written; a column may have the other mark alone.
+    """How the numbers of a table are written.
 
     Raises:
-      ValueError: a column has fractions behind points, and some behind commas; or marks
-        that have three digits behind them may stand between thousands.
+      ValueError: some have a point before the fraction, and some a comma; or marks that
+        have three digits behind them may stand between thousands.
     """
-    places = {
-        (name, mark, kind): f"{name} {place(column, where)}"
-        for name, column in columns.items()
-        for mark in ("" if cells.is_numeric(column) else literals.DECIMALS)
-        for kind, where in enumerate(cells.fractions(column, mark))
-        if where.any()
-    }
-    of_file = {mark for _, mark, kind in places if not kind}
-    decimal = "," if of_file == {","} else "."
-    usual = {decimal, "," if divider == ";" and of_file != {"."} else decimal}
-    doubtful: dict[str, list[str]] = collections.defaultdict(list)
-    for name in columns:
-        marks = {mark for mark in literals.DECIMALS if (name, mark, 0) in places}
-        if len(marks) > 1:
-            point, comma = (places[name, mark, 0] for mark in literals.DECIMALS)
-            raise ValueError(
-                f"{source}: decimal commas in {comma}, and decimal points in {point}: "
-                "write all of them one way, or leave the column out (--drop_columns)"
-            )
-        for mark in literals.DECIMALS:
-            key = name, mark, 1 + ((marks or usual) == {mark})
-            if key in places:
-                doubtful[mark].append(places[key])
-    for mark, texts in doubtful.items():
+    places: dict[tuple[str, int], list[str]] = collections.defaultdict(list)
+    for name, column in columns.items():
+        for mark in "" if cells.is_numeric(column) else literals.DECIMALS:
+            for kind, where in enumerate(cells.fractions(column, mark)):
+                if where.any():
+                    places[mark, kind].append(f"{name} {place(column, where)}")
+    points, commas = ("; ".join(places[mark, 0]) for mark in literals.DECIMALS)
+    if points and commas:
         raise ValueError(
-            f"{source}: {mark!r} in numbers of {'; '.join(texts)} has three digits "
-            "behind it: state whether it stands between thousands "
-            f'(--thousands="{mark}", or write them without) or before a fraction '
-            f'(--decimal="{mark}")'
+            f"{source}: decimal commas in {commas}, and decimal points in {points}: "
+            "write all of them one way, or leave columns out (--drop_columns)"
         )
+    decimal = "," if commas else "."
+    for mark in literals.DECIMALS:
+        by_header = mark == "." and not points and divider == ";"
+        doubtful = places[mark, 1 if mark != decimal or by_header else 2]
+        if doubtful:
+            raise ValueError(
+                f"{source}: {mark!r} in numbers of {'; '.join(doubtful)} has three "
+                "digits behind it: state whether it stands between thousands "
+                f'(--thousands="{mark}", or write them without) or before a fraction '
+                f'(--decimal="{mark}")'
+            )
     return Notation(decimal)
 
 
@@ -260,7 +254,8 @@ def repeats(name: str, column: Cells) -> bool:
     written, counts = pc.value_counts(filled).flatten()
     times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    is_other = (numbers % 1 > 0).any() or _are_days(written)
+    are_days = pc.all(pc.match_substring_regex(cells.texts(written), _DAYS))
+    is_other = (numbers % 1 > 0).any() or are_days.as_py()
     if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
@@ -277,10 +272,8 @@ def repeats(name: str, column: Cells) -> bool:
     if hint and not hint["word"]:
         return True
     if is_text:
-        is_code = _CODED.fullmatch(text) and rows <= 4 * len(times)
-        return bool(
-            is_code and not _DIAGNOSES.fullmatch("\n".join(written.to_pylist()))
-        )
+        texts = "\n".join(map(str, written[:_FEW]))
+        return bool(_CODED.fullmatch(texts)) and rows <= 4 * len(times)
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
@@ -293,12 +286,6 @@ def repeats(name: str, column: Cells) -> bool:
         return True
     is_apart = np.median(np.diff(numbers / _APART)) >= 1
     return bool(is_apart and (times > 1).mean() > 0.02 and not is_rounded)
-
-
-def _are_days(column: Cells) -> bool:
-    """Whether all cells are dates such as 20240331."""
-    is_day = pc.match_substring_regex(cells.texts(column), _DAYS)
-    return bool(pc.all(is_day).as_py())
 
 
 def _draft_column(
@@ -317,6 +304,9 @@ def _draft_column(
             f"constant: {files.quoted(present[0].as_py())} in every "
             f"{blank if missing.any() else 'row'}"
         )
+    scaled = _scaled(column, missing, notation)
+    if scaled and scaled[0].type == "date":  # 20240331 is no code
+        return scaled
     if _PERSON.match(name) and cells.num_distinct(column) > _FEW:
         return (
             _LEFT_OUT,
@@ -324,11 +314,9 @@ def _draft_column(
         )
     if repeats(name, column):
         return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
-    if not (_are_days(present) or not_numbers.any()) and (
-        code := _code(name, column, numbers, source)
-    ):
+    if not not_numbers.any() and (code := _code(name, column, numbers, source)):
         return code
-    return _scaled(column, missing, notation) or _category(
+    return scaled or _category(
         name, column, column.filter(pa.array(not_numbers)), source
     )
 
@@ -424,13 +412,8 @@ def _code(
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     example, count = rest[0].as_py(), cells.num_distinct(column)
-    hint = _form([example], literals.WORDS["hints"].values())
-    if (
-        not hint
-        and _FEW < count < len(column)
-        and all(map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist()))
-    ):
-        hint = "a number or a date? write it plainly"
+    texts = pc.unique(rest).to_pylist()
+    hint = _form([example], "hints") or _form(texts * (count < len(column)), "digits")
     hint = hint and f"{files.quoted(example)}: {hint}"
     if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
@@ -552,9 +535,9 @@ def _ends_apart(values: np.ndarray) -> bool:
     return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
 
 
-def _form(texts: Sequence[str], forms: Iterable[tuple[str, int, str]]) -> str:
+def _form(texts: Sequence[str], kind: str) -> str:
     """What to ask of texts that all have one of the forms, if so many are different."""
-    for form, fewest, question in forms:
+    for form, fewest, question in literals.WORDS[kind]:
         if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
             return re.sub(f"{form}$", question, texts[0])
     return ""
@@ -565,50 +548,32 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
 
     The largest gap between medians of clients, or between numbers, divides the rows.
     Units explain it where both parts, on a logarithmic scale, are about equally wide,
-    and narrow beside the gap, or many and no other gap is half as large. So does a mark
-    that is forgotten in a few numbers, whose tenth is amid the others.
+    narrow beside the gap, and far apart.
 
     Args:
       numbers: (rows,) of which the positive ones are compared.
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
-    # No factor tells the temperatures of bodies apart.
-    of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
-    if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * (numbers > 0).sum():
-        return "values of 30 to 45 and of 86 to 113: °C and °F?"
     clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
     in_order = logs[np.lexsort((logs, clients))]
     counts = np.bincount(clients)
     medians = in_order[np.cumsum(counts) - counts // 2 - 1]
     for levels, question in zip((medians[clients], logs), _UNITS, strict=True):
         ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
-        gaps = np.r_[0, 0, np.diff(ends)]
-        second, gap = np.sort(gaps)[-2:]
-        if gap > 0.4:  # a factor of 1.5, as between HbA1c in % and in mmol/mol
-            is_rare = levels > ends[gaps.argmax() - 2]
+        gaps = np.diff(ends)
+        if gaps.max(initial=0) > np.log(_UNITS[question]):
+            is_rare = levels > ends[gaps.argmax()]
             is_rare ^= is_rare.mean() > 0.5
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
-            is_far = gap > np.log(_UNITS[question]) and wide < gap / 0.75
-            kinds = min(len(np.unique(levels[p])) for p in (is_rare, ~is_rare))
-            is_far |= gap > 2 * second and kinds >= 10 and is_rare.mean() > 0.1
-            if is_far and wide < 3 * narrow:
+            if wide < min(3 * narrow, gaps.max() / 0.75):
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
-    if len(logs) > _FEW:
-        ordered = np.sort(logs)
-        first = 1 - _FREQUENT + np.diff(ordered[-_FREQUENT:]).argmax()
-        rest, far = np.split(np.exp(ordered), [first])
-        low, median, high = np.quantile(rest, [0.05, 0.5, 0.95])
-        if (
-            far[0] > 3 * rest[-1]
-            and high < 4 * low
-            and 10 * rest[0] <= far[0]
-            and far[-1] <= 10 * rest[-1]
-            and not literals.is_mark(far[0])
-        ):
-            return f"{far[-1]:g}, others near {median:g}: a decimal mark forgotten?"
+    # No factor tells the temperatures of bodies apart.
+    of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
+    if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * len(logs):
+        return "values of 30 to 45 and of 86 to 113: °C and °F?"
     return ""
 
 

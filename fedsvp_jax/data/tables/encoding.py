@@ -71,7 +71,7 @@ def encode(
     """
     faults, at_extremes = list(wrong), list[str]()
     attributes, changed, extremes = {}, {}, {}
-    declared, notations = schema.features, _notations(schema, table)
+    declared, notation = schema.features, _notation(schema, table)
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():
@@ -84,7 +84,7 @@ def encode(
                 )
             try:
                 features, attribute, masks, extremes[name] = _encode_column(
-                    table.pop(name), column, notations[name], at, of_model
+                    table.pop(name), column, notation, at, of_model
                 )
             except Misfit as error:
                 if not of_model:
@@ -117,23 +117,28 @@ def encode(
     return Encoded(inputs, attributes, changed, extremes, at_extremes)
 
 
-def _notations(schema: Schema, table: Columns) -> dict[str, literals.Notation]:
-    """How each column is written: as the schema, the file or the column says.
+def _notation(schema: Schema, table: Columns) -> literals.Notation:
+    """The schema's; or, where all fractions have the other decimal mark, that mark.
 
-    Of a table without a schema, whose draft has the mark True, nobody stated what a
-    comma is.
+    A cell is the same number in both, or none: whether it is refused is all that other
+    rows decide. Of a table without a schema, whose draft has the mark True, nobody
+    stated what a comma is.
     """
-    of_file, columns = schema.notation, {}
-    if schema.classes_from_data is not True:
-        columns = {
-            name: table[name]
+    stated = schema.notation
+    other = literals.Notation("," if stated.decimal == "." else ".")
+
+    def occurs(mark: str) -> bool:
+        return any(
+            cells.fractions(table[name], mark)[0].any()
             for name, column in schema.features.items()
-            if column.type in ("number", "percent") and name in table
-        }
-        of_file = cells.notation_of([*columns.values()], of_file)
-    return dict.fromkeys(schema.features, of_file) | {
-        name: cells.notation_of([column], of_file) for name, column in columns.items()
-    }
+            if column.type in ("number", "percent")
+            and name in table
+            and not cells.is_numeric(table[name])
+        )
+
+    is_other = occurs(other.decimal) and not occurs(stated.decimal)
+    is_stated = stated.thousands or schema.classes_from_data is True
+    return other if is_other and not is_stated else stated
 
 
 def _encode_column(

@@ -105,7 +105,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 def grouped(text: str) -> str:
     """The mark between groups of three digits (`12,697`); "" where there is none."""
-    match = re.fullmatch(WORDS["hints"]["grouped"][0], text)
+    match = re.fullmatch(WORDS["grouped"], text)
     return match[1] if match else ""
 
 
