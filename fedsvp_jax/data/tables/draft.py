@@ -51,14 +51,9 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
-_MIXED = (
-    "numbers and words: codes of several sites? write them alike, and marks of missing "
-    "cells blank"
-)
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
-_LIMITS = "limits of detection? limits = true reads the numbers behind the signs"
 _BELOW = (
     " if it is below detection, a median is a wrong fill: write it as <0.1 (its limit) "
     "and state limits = true, or make the column a category"
@@ -112,10 +107,8 @@ def proposed(
     if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
-    is_stated = notation is not None
-    notation = notation or written_notation(
-        features, form.divider if form else ",", source
-    )
+    if is_open := notation is None:
+        notation = written_notation(features, form.divider if form else ",", source)
     faults: list[str] = []
     class_names: Names = ()
     client_names, of_client = [""], np.zeros(len(columns[label]), int)
@@ -135,12 +128,10 @@ def proposed(
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, notation)
-                texts = pc.unique(
-                    cells.texts(column.filter(pa.array(~np.isnan(numbers))))
-                )
+                texts, _ = cells.distinct(column.filter(pa.array(~np.isnan(numbers))))
                 questions += [
                     _units(numbers, of_client, client_names),
-                    _form([] if is_stated else texts.to_pylist(), "forms"),
+                    _form(texts * is_open, "forms"),
                 ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
@@ -265,15 +256,17 @@ def repeats(name: str, column: Cells) -> bool:
     if rows > _VISITS * len(times):
         return False
     is_text = np.isnan(numbers).any()
-    text = str(written[0])
-    if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
+    if is_text and literals.kind(str(written[0]), Notation()) not in (
+        "text",
+        "missing",
+    ):
         return False
     hint = _ID.search(name)
     if hint and not hint["word"]:
         return True
     if is_text:
-        texts = "\n".join(map(str, written[:_FEW]))
-        return bool(_CODED.fullmatch(texts)) and rows <= 4 * len(times)
+        is_code = _CODED.fullmatch("\n".join(map(str, written[:_FEW])))
+        return bool(is_code and rows <= 4 * len(times))
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
@@ -371,7 +364,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     questions = [
         f"{files.shortened([*map(files.quoted, texts)])}: {question}"
         for texts, question in (
-            (limits, _LIMITS),
+            (
+                limits,
+                "limits of detection? limits = true reads the numbers behind the signs",
+            ),
             (oddities, f"a missing {type_}?{_BELOW * (type_ == 'number')}"),
         )
         if texts
@@ -539,7 +535,7 @@ def _form(texts: Sequence[str], kind: str) -> str:
     """What to ask of texts that all have one of the forms, if so many are different."""
     for form, fewest, question in literals.WORDS[kind]:
         if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
-            return re.sub(f"{form}$", question, texts[0])
+            return re.sub(form, question, texts[0])
     return ""
 
 
@@ -596,7 +592,11 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
         is_mixed = re.fullmatch(r"([0-9]+\n)+[^0-9]+", "\n".join(texts))
-        return _MIXED if is_mixed else ""
+        question = (
+            "numbers and words: codes of several sites? write them alike, and marks of "
+            "missing cells blank"
+        )
+        return question * bool(is_mixed)
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds
