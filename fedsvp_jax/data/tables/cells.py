@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from . import files, literals
 
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"
 _EXACT = 2**53  # float64 holds every whole number below
 
@@ -200,7 +199,9 @@ def values_of(
     if type_ == "time":
         return _of_each(written, literals.hours)
     # Without the time of the day: else every second would be another text.
-    written = pc.replace_substring_regex(written, f"^({_DAY}){literals.TAIL}$", r"\1")
+    written = pc.replace_substring_regex(
+        written, f"^([0-9-]{{10}}){literals.TAIL}$", r"\1"
+    )
     return _of_each(written, lambda text: literals.days(text, form))
 
 

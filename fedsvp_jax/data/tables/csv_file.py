@@ -21,15 +21,12 @@ from . import cells, files, literals
 _BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
 _DECLARED = re.compile(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
-_HEADER = re.compile(rb'\A(?:[^"\r\n]+|"[^"]*")*')
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-_QUOTED = re.compile(b'"[^"]*"')
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_GZIP = b"\x1f\x8b"
 # .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
 _OTHERS = (b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD")
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
@@ -64,7 +61,7 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
         ends no cell, or its header or a line of it is wrong.
     """
     raw = path.read_bytes()
-    if raw.startswith(_GZIP):
+    if raw.startswith(b"\x1f\x8b"):
         try:
             raw = gzip.decompress(raw)
         except (OSError, EOFError, zlib.error) as error:
@@ -86,7 +83,8 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
         divider = declared[1].decode().replace("\\t", "\t")
         start = declared.end()
     else:
-        header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
+        line = next(re.finditer(rb'\A(?:[^"\r\n]+|"[^"]*")*', raw))[0]
+        header = re.sub(b'"[^"]*"', b"", line).decode()
         divider = max(_DIVIDERS, key=header.count)
         if divider not in header:  # of a title: the lines below have another number
             divider = max(_DIVIDERS, key=raw.decode().count)

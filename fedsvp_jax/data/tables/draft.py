@@ -33,30 +33,17 @@ from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
-_ID = re.compile(
-    r"(^|[ _.-])(id|nr|no|number|seqn|uuid|key|mrn|nhs|case|visit|fall|phone|tel|mobile"
-    "|fax)$|nummer$|^unnamed|(?P<word>(^|[ _.-]|sur|last|first|nach|vor)(name|index))$",
-    re.I,
-)
-_PERSON = re.compile(
-    r"(patients?|persons?|subjects?|id|mrn|(patient(en)?|person(en)?|subject|pat|p|nhs)"
-    r"[ _.-]?(id|nr|no|number|nummer))$",
-    re.I,
+_NUMBER, _ID, _PERSON, _DATED, _CODED = map(
+    re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
     "values of column {0} repeat, as ids of persons do: ε protects one row, so a "
     'person with several is protected less; unit = "person" and [person] column = '
     '"{0}" in the schema makes a person the unit'
 )
-_DATED = re.compile(
-    "^dat(e|um)|dat(e|um)?$|(^|[ _.-])(dob|birth|born|geboren|admitted|discharged)$",
-    re.I,
-)
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
-_DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
-_CODED = re.compile(r"[^\W\d]\S*\d\S*")  # P-0012
+_DAYS = "^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
@@ -64,14 +51,9 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
-_MIXED = (
-    "numbers and words: codes of several sites? write them alike, and marks of missing "
-    "cells blank"
-)
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
-_LIMITS = "limits of detection? limits = true reads the numbers behind the signs"
 _BELOW = (
     " if it is below detection, a median is a wrong fill: write it as <0.1 (its limit) "
     "and state limits = true, or make the column a category"
@@ -125,7 +107,7 @@ def proposed(
     if person:
         notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         del schema_columns[person], features[person]
-    if notation is None:
+    if is_open := notation is None:
         notation = written_notation(features, form.divider if form else ",", source)
     faults: list[str] = []
     class_names: Names = ()
@@ -146,7 +128,11 @@ def proposed(
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, notation)
-                questions.append(_units(numbers, of_client, client_names))
+                texts, _ = cells.distinct(column.filter(pa.array(~np.isnan(numbers))))
+                questions += [
+                    _units(numbers, of_client, client_names),
+                    _form(texts * is_open, "forms"),
+                ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
     with files.collected(faults):
@@ -255,11 +241,13 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = _PERSON.match(name)
-    written, counts = pc.value_counts(column).flatten()
-    filled = ~cells.is_missing(pa.chunked_array([written]))
-    written, times = written.filter(pa.array(filled)), counts.to_numpy()[filled]
+    filled = column.filter(pa.array(~cells.is_missing(column)))
+    written, counts = pc.value_counts(filled).flatten()
+    times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    if ((numbers % 1 > 0).any() and not is_person) or _DATED.search(name):
+    are_days = pc.all(pc.match_substring_regex(cells.texts(written), _DAYS))
+    is_other = (numbers % 1 > 0).any() or are_days.as_py()
+    if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
     do_repeat = bool(_FEW < len(times) < rows)
@@ -268,14 +256,17 @@ def repeats(name: str, column: Cells) -> bool:
     if rows > _VISITS * len(times):
         return False
     is_text = np.isnan(numbers).any()
-    text = str(written[0])
-    if is_text and literals.kind(text, Notation()) not in ("text", "missing"):
+    if is_text and literals.kind(str(written[0]), Notation()) not in (
+        "text",
+        "missing",
+    ):
         return False
     hint = _ID.search(name)
     if hint and not hint["word"]:
         return True
     if is_text:
-        return bool(_CODED.fullmatch(text)) and rows <= 4 * len(times)
+        is_code = _CODED.fullmatch("\n".join(map(str, written[:_FEW])))
+        return bool(is_code and rows <= 4 * len(times))
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
@@ -306,6 +297,9 @@ def _draft_column(
             f"constant: {files.quoted(present[0].as_py())} in every "
             f"{blank if missing.any() else 'row'}"
         )
+    scaled = _scaled(column, missing, notation)
+    if scaled and scaled[0].type == "date":  # 20240331 is no code
+        return scaled
     if _PERSON.match(name) and cells.num_distinct(column) > _FEW:
         return (
             _LEFT_OUT,
@@ -315,7 +309,7 @@ def _draft_column(
         return _LEFT_OUT, REPEAT.format(name) + "; of something else, state the type"
     if not not_numbers.any() and (code := _code(name, column, numbers, source)):
         return code
-    return _scaled(column, missing, notation) or _category(
+    return scaled or _category(
         name, column, column.filter(pa.array(not_numbers)), source
     )
 
@@ -370,7 +364,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     questions = [
         f"{files.shortened([*map(files.quoted, texts)])}: {question}"
         for texts, question in (
-            (limits, _LIMITS),
+            (
+                limits,
+                "limits of detection? limits = true reads the numbers behind the signs",
+            ),
             (oddities, f"a missing {type_}?{_BELOW * (type_ == 'number')}"),
         )
         if texts
@@ -411,18 +408,8 @@ def _code(
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     example, count = rest[0].as_py(), cells.num_distinct(column)
-    hints = (
-        match.expand(words)
-        for form, words in literals.WORDS["hints"].values()
-        if (match := re.fullmatch(form, example))
-    )
-    hint = next(hints, "")
-    if (
-        not hint
-        and _FEW < count < len(column)
-        and all(map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist()))
-    ):
-        hint = "a number or a date? write it plainly"
+    texts = pc.unique(rest).to_pylist()
+    hint = _form([example], "hints") or _form(texts * (count < len(column)), "digits")
     hint = hint and f"{files.quoted(example)}: {hint}"
     if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
@@ -450,13 +437,20 @@ def _spellings(names: Sequence[str]) -> str:
 
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
-    """Bounds from the least to the largest value; the median fills missing cells."""
+    """Bounds from the least to the largest value; the median fills missing cells.
+
+    Numbers that may mean a missing one decide on bounds alone.
+    """
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
-    fifth, median, upper, top = np.quantile(
-        present, [0.05, 0.5, 0.9, 0.95], method="inverted_cdf"
-    )
     is_number = column.type == "number"
+    marks = _marks(present) if is_number else []
+    is_plain = ~np.isin(present, np.array(marks, float))
+    lowest, fifth, median, upper, top, highest = np.quantile(
+        present[is_plain] if is_plain.any() else present,
+        [0, 0.05, 0.5, 0.9, 0.95, 1],
+        method="inverted_cdf",
+    )
     codes = np.unique(present)
     binary = is_number and len(codes) <= 2
     blank = missing.mean()
@@ -469,12 +463,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
             is_number
             and not binary
             and median - fifth <= _LEFT * (top - fifth)
-            and upper - low < _SKEWED * (high - low)
+            and upper - lowest < _SKEWED * (highest - lowest)
         ),
         from_data=bounds + fill,
     )
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    marks = _marks(present) if is_number else []
     if column.type == "date":
         marks = [
             day
@@ -538,6 +531,14 @@ def _ends_apart(values: np.ndarray) -> bool:
     return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
 
 
+def _form(texts: Sequence[str], kind: str) -> str:
+    """What to ask of texts that all have one of the forms, if so many are different."""
+    for form, fewest, question in literals.WORDS[kind]:
+        if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
+            return re.sub(form, question, texts[0])
+    return ""
+
+
 def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
     """What to ask of a column in two units; "" where it seems to be in one.
 
@@ -591,7 +592,11 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
         is_mixed = re.fullmatch(r"([0-9]+\n)+[^0-9]+", "\n".join(texts))
-        return _MIXED if is_mixed else ""
+        question = (
+            "numbers and words: codes of several sites? write them alike, and marks of "
+            "missing cells blank"
+        )
+        return question * bool(is_mixed)
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds

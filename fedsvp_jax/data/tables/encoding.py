@@ -172,7 +172,7 @@ def _encode_column(
     below, above = numbers < low, numbers > high
     masks = {"clamped": below | above, "missing": missing}
     for beyond in (below, above):
-        if column.type != "number" or not beyond.any():
+        if column.type != "number":
             continue
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
         distant = values[(counts > 1) & ((values <= 0) | (values > high + 1))]

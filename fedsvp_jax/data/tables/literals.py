@@ -52,12 +52,13 @@ def normal(text: str) -> str:
 
 
 def days(text: str, form: str = DATE_FORMS[0]) -> float:
-    """Days since 1970-01-01 of `2024-03-31`, `31.3.2024`, or `31/3/2024`; else NaN.
+    """Days from 1970-01-01 to 2024-03-31, 20240331, 31.3.2024, or 31/3/2024; else NaN.
 
     A time of the day may follow. `3/4/2024` may be March or April: `form` decides, and
     without one of the two it is no date.
     """
-    if match := _ISO.fullmatch(text):
+    hyphenated = re.sub("^((?:19|20)[0-9]{2})([0-9]{2})(?=[0-9]{2}$)", r"\1-\2-", text)
+    if match := _ISO.fullmatch(hyphenated):
         year, month, day = map(int, match.groups())
     elif match := _YEAR_LAST.fullmatch(text):
         day, month, year = map(int, match.group(1, 3, 4))
@@ -104,7 +105,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 def grouped(text: str) -> str:
     """The mark between groups of three digits (`12,697`); "" where there is none."""
-    match = re.fullmatch(WORDS["hints"]["grouped"][0], text)
+    match = re.fullmatch(WORDS["grouped"], text)
     return match[1] if match else ""
 
 

@@ -181,6 +181,11 @@ NUMBERS: dict[str, tuple[bytes, Stated | None, list[float]]] = {
         None,
         [n % 31 for n in range(ROWS)],
     ),
+    "days without marks": (
+        column(of_rows(lambda n: f"202401{1 + n % 31:02}")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
     "zoned times": (
         column(of_rows(lambda n: f"2024-01-{1 + n % 31:02}T08:30:00+01:00")),
         None,
@@ -355,7 +360,11 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         of_rows(lambda n: f"{n % 60}:{n % 59:02}:00"),
         "'0:00:00': a duration? write it in hours",
     ),
-    "days without marks": ("x", of_rows(lambda n: f"202401{n % 28 + 1:02}"), "8 digit"),
+    "codes of diagnoses": (
+        "x",
+        of_rows(lambda n: f"{'IEJ'[n % 3]}{21 + n % 10}.{n % 4}"),
+        "'I21.0': a code of a diagnosis (ICD)? write its group",
+    ),
     "postcodes": ("x", of_rows(lambda n: f"{501 + n % 60:05}"), "'00501': a code"),
     "a constant of two spaces": ("x", each("a b", "a\u00a0b"), "constant: 'a b'"),
     "marks of missing cells of sheets and databases": (
@@ -441,6 +450,8 @@ IDS: dict[str, list[Any]] = {
     "kis": [str(4_000_001 + 3 * n) for n in VISITS],
     "tx": [f"P{n:06}" for n in VISITS],
     "x9": [str(5000 + n - (n % 25 == 1)) for n in range(ROWS)],
+    "p": [f"P{10 + n}" for n in VISITS],
+    "at two sites": of_rows(lambda n: f"{'AB'[n % 2]}{10 + n // 3}"),
     "sparse": [str(1013 * (n - (n % 20 == 1)) + 37) for n in range(ROWS)],
 }
 NO_IDS: dict[str, list[Any]] = {
@@ -456,6 +467,10 @@ NO_IDS: dict[str, list[Any]] = {
     "body_mass_index": VISITS.tolist(),
     "ends of floats": [str((-1) ** n * 10**300 * n * 10**6) for n in VISITS.tolist()],
     "words": [f"kind {n}" for n in VISITS],
+    "icd": [f"I{21 + n // 5}.{n % 5}" for n in VISITS],
+    "blocks": of_rows(lambda n: f"{'EIJ'[n // 2 % 3]}{10 + n // 2}"),
+    "born on": of_rows(lambda n: f"19{30 + n // 2}02{10 + n % 2}"),
+    "seen": of_rows(lambda n: f"20240{1 + n // 40}{10 + n // 2 % 19}"),
 }
 
 
@@ -832,6 +847,53 @@ def test_dates_that_excel_made_of_numbers_are_named() -> None:
         ValueError, match="write the number where Excel has made a date"
     ):
         from_table(table, schema=dataclasses.replace(schema, columns={"x": stated}))
+
+
+def test_numbers_of_one_form_are_asked_of() -> None:
+    """Costs of 1.234 and times of 14.45 were fractions without a word."""
+    rng = np.random.default_rng(3)
+    clock = [f"{h}.{m:02}" for h, m in rng.integers([24, 60], size=(ROWS, 2))]
+    columns = {
+        "cost": [
+            f"{n // 1000}.{n % 1000:03}" for n in rng.integers(10**3, 10**6, ROWS)
+        ],
+        "seen": clock,
+        "dose": [*clock[:-1], "8.75"],
+        "gap": ["0.345", *of_rows(lambda n: f"{n + 1}.234")[1:]],
+        "died": DIED,
+    }
+    for divider in ",;":
+        ask = draft.proposed(
+            columns
+            if divider == ","
+            else {n: [c.replace(".", ",") for c in v] for n, v in columns.items()},
+            label="died",
+            client=None,
+            source="a",
+        ).notes
+        mark = "." if divider == "," else ","
+        assert (
+            f'--thousands="{mark}"; if not, --decimal="{mark}"' in ask["columns.cost"]
+        )
+        assert "times of day? write 08:30" in ask["columns.seen"]
+        assert ask.keys() == {"columns.cost", "columns.seen"}
+    stated = literals.Notation(".")
+    notes = draft.proposed(
+        columns, label="died", client=None, source="a", notation=stated
+    ).notes
+    assert not notes
+
+
+@pytest.mark.parametrize("marks", [[999, 999], [-9, -9, -9], [9999] * 9])
+def test_marks_of_missing_cells_make_no_logarithm(marks: list[int]) -> None:
+    """-9 and 999 amid pressures made a model's number one that doubles."""
+    pressure = 80 + np.arange(ROWS) % 41
+    table = {"dbp": [*pressure, *marks], "died": (ROWS + len(marks)) // 2 * [0, 1]}
+    table["died"] += [0] * (len(table["dbp"]) % 2)
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert "a missing number?" in notes["columns.dbp"]
+    assert not schema.columns["dbp"].log
+    assert set(marks) & set(schema.columns["dbp"].bounds)
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1, 2, 3])
