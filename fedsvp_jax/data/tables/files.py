@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.core.settings import unknown
+from fedsvp_jax.core.settings import nearest
 
 from ..dataset import Names, integer_labels
 
@@ -94,7 +94,10 @@ def check_columns(
     for name in filter(None, names):
         if name not in columns:
             choices = tuple(filter(None, columns))
-            raise ValueError(f"{source}: {unknown('a column', name, choices)}")
+            raise ValueError(
+                f"{source} lacks the column {name}{nearest(name, choices)}; it has "
+                f"{', '.join(choices)}"
+            )
 
 
 class Unfit(ValueError):
