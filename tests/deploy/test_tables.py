@@ -105,7 +105,7 @@ def test_an_error_advises_what_the_verb_can_do(
 ) -> None:
     """`join` advised --drop_columns, `propose` nothing, and `ledger` the log's key."""
     assert_sentence(proposed(dealt, dealt / "federation"), "File exists; name a new")
-    rows = rows_of(dealt / "hospital-1.csv")
+    rows = rows_of(dealt / "hospital-3.csv")
     number = next(name for name in rows[0] if "." in rows[0][name])
     rows[0][number] = ""
     own = written(tmp_path / "own.csv", rows)

@@ -5,7 +5,14 @@ import re
 import time
 import types
 
-from commands import SMALL_RUN, assert_same_bytes, start, succeeds
+import pytest
+from commands import (
+    SMALL_RUN,
+    assert_same_bytes,
+    command,
+    start,
+    succeeds,
+)
 
 from experiments import messages
 
@@ -79,3 +86,41 @@ def test_the_result_stands_first_and_every_weaker_claim_below_it() -> None:
     ):
         assert f"\n- {note}" in "\n" + notes, note
     assert max(map(len, (first + notes.split("fedsvp sweep")[0]).split("\n"))) <= 100
+
+
+@pytest.mark.hole
+def test_train_refuses_the_tables_that_a_site_could_not_join_with(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A warning scrolled away, and one hospital's swapped classes spoilt the model."""
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        'schema = 1\n[label]\ncolumn = "ill"\nclasses = ["no", "yes"]\n'
+        'shares = [0.8, 0.2]\n[client]\ncolumn = "ward"\n[columns.age]\n'
+        'type = "number"\nbounds = [0, 100]\n'
+    )
+    data, run = tmp_path / "a.csv", tmp_path / "run"
+    line = ("experiments.train", f"--data={data}", f"--schema={schema}")
+    line += ("--goal=proved", "--total_epsilon=8", "--num_rounds=1", "--noreport")
+    line += (f"--output_dir={run}", "--noreference")
+
+    def write(scale: int, ill: str, well: str) -> None:
+        """Sixty rows of each of three wards, of which these are Bern's."""
+        rows = ["ward,age,ill"]
+        for n in range(60):
+            rows += [f"{ward},{n},{'no' if n % 5 else 'yes'}" for ward in ("Chur", "G")]
+            rows += [f"Bern,{scale * n},{well if n % 5 else ill}"]
+        data.write_text("\n".join(rows))
+
+    write(1, "no", "yes")
+    swapped = "error: the shares of the schema fit Bern far better in another order: "
+    remedy = "classes are right, train with --accept_units. This looked at the rows: ke"
+    for message in (swapped, remedy):
+        assert message in command(*line).stderr
+    assert command(*line).status == 2 and not run.exists()
+    assert command(*line, "--accept_units").status == 0 and run.exists()
+    write(4, "yes", "no")  # 34 of 180 cells, all of them Bern's
+    for message in ("error: column age: 34 of 180 cells are clamped", remedy):
+        assert message in command(*line).stderr
+    write(1, "yes", "no")
+    assert "--accept_units" not in command(*line).stderr

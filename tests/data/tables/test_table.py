@@ -231,7 +231,9 @@ def test_columns_beyond_the_schema_are_ignored_but_no_role(
     assert len(data.train_labels) == len(data.test_labels) == 2  # a row of each person
     assert data.rows_per_person == 1 and data.train_inputs.shape == (2, 1)
     path.write_text(path.read_text().replace("ward", "place"))
-    with pytest.raises(ValueError, match=r"lacks the column ward; it has id, place, age, sex, ill"):
+    with pytest.raises(
+        ValueError, match=r"lacks the column ward; it has id, place, age, sex, ill"
+    ):
         sources.load("csv", path, rest)
 
 
