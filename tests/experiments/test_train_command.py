@@ -5,6 +5,7 @@ import re
 import time
 import types
 
+import numpy as np
 import pytest
 from commands import (
     SMALL_RUN,
@@ -15,6 +16,8 @@ from commands import (
 )
 
 from experiments import messages
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.table import from_table
 
 
 def arguments(folder: pathlib.Path) -> tuple[str, ...]:
@@ -124,3 +127,19 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
         assert message in command(*line).stderr
     write(1, "yes", "no")
     assert "--accept_units" not in command(*line).stderr
+
+
+@pytest.mark.parametrize(("verb", "few"), [("join", True), ("train", False)])
+def test_a_large_table_is_trained_on_with_a_cell_in_a_thousand_that_may_be_a_code(
+    verb: str, few: bool
+) -> None:
+    """4 of HI's 22,272 people have an experience of -1 year."""
+    schema = Schema(
+        {"age": SchemaColumn("number", bounds=(0, 99), fill=50)}, "ill", ("no", "yes")
+    )
+    for number, refused in ((2, few), (3, True)):
+        age = np.arange(2000.0) % 99
+        age[:number] = -9
+        rows = from_table({"age": age, "ill": ["no", "yes"] * 1000}, schema=schema)
+        text = messages.filled("misfits.txt", verb=verb, rows=rows, schema=schema)
+        assert (f'{number} of 2000 cells are "-9"' in text) == refused, text

@@ -88,15 +88,14 @@ def check_printable(texts: Iterable[str], source: str) -> None:
 
 
 def check_columns(
-    names: Iterable[str | None], columns: Collection[str | None], source: str
+    names: Iterable[str | None], columns: Collection[str], source: str
 ) -> None:
     """Raises ValueError: a name that is stated is no column."""
     for name in filter(None, names):
         if name not in columns:
-            choices = tuple(filter(None, columns))
             raise ValueError(
-                f"{source} lacks the column {name}{nearest(name, choices)}; it has "
-                f"{', '.join(choices)}"
+                f"{source} lacks the column {name}{nearest(name, columns)}; it has "
+                f"{', '.join(filter(None, columns))}"
             )
 
 

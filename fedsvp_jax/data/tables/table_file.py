@@ -208,8 +208,8 @@ def columns_of(table: Any, source: str) -> Columns:
                 f"{source} has {number} of the name {files.quoted(key)}; rename one"
             )
         columns[key] = cells.column_of(table[name], f"{source}: column {key}")
-    lengths = sorted({*map(len, columns.values())})
-    if len(lengths) != 1 or lengths == [0]:
+    lengths = {*map(len, columns.values())}
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError(
             f"{source} must have rows, and columns of one length; theirs: {lengths}"
         )
