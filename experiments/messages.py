@@ -99,7 +99,7 @@ def filled(template: str, **values: Any) -> str:
 
 
 def check_units(verb: str, rows: Any, schema: Any, values: Any) -> None:
-    """Refuses rows of other units or codes than the schema's without --accept_units.
+    """Refuses rows of other units, codes or shares than the schema's.
 
     Args:
       verb: what they are for.
@@ -107,7 +107,8 @@ def check_units(verb: str, rows: Any, schema: Any, values: Any) -> None:
       values: the flags.
 
     Raises:
-      ValueError: columns with their numbers and bounds, and the flag.
+      ValueError: columns with their numbers and bounds, whose classes look swapped, and
+        the flag --accept_units, which is not typed.
     """
     text = filled("misfits.txt", verb=verb, rows=rows, schema=schema)
     if text and not values.accept_units:

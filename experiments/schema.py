@@ -92,7 +92,7 @@ def confirm(path: pathlib.Path) -> None:
     pairs = [(name, entry) for name in as_read for entry in as_read[name]]
     columns = [*schema.columns, schema.label or "", *map(".".join, pairs)]
     excepted = table.listed_columns(flags.FLAGS.known, columns)
-    files.check_columns(excepted, columns, f"{path}: --known")
+    files.check_columns(excepted, columns, f"--known: {path}")
     refused: dict[str, list[str]] = {}
     listed = dict.fromkeys(excepted)
     for name, entry in pairs:

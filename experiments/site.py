@@ -72,8 +72,9 @@ def _client(values: Any) -> Any:
 
     from . import budgets
 
-    witness = values.witness or budgets.witness(values.log)
-    return tables.table_client(values.log, witness=witness)
+    return tables.table_client(
+        values.log, witness=values.witness or budgets.witness(values.log)
+    )
 
 
 def _test(words: list[str], values: Any) -> None:

@@ -82,6 +82,7 @@ def main(_: list[str]) -> None:
     from . import chosen, dry_run
 
     data = federated_data.load_data(config)
+    messages.check_units("train", data, data.schema, values)
     print(chosen.text(config, values, data), end="")
     if values.goal is not None:
         print(f"route of --goal: clipping {config.clipping}, model {config.model}")

@@ -18,7 +18,7 @@ import numbers
 import operator
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 MAX_ATTRIBUTES = 64
@@ -59,7 +59,7 @@ def setting(
     default: Any,
     help: str,
     *,
-    choices: Sequence[str] | None = None,
+    choices: Collection[str] | None = None,
     traced: bool = False,
     needs: str | None = None,
     infinite: bool = False,
@@ -198,13 +198,13 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     raise SettingError(field.name, allowed, value)
 
 
-def unknown(name: str, value: Any, choices: Sequence[str]) -> SettingError:
+def unknown(name: str, value: Any, choices: Collection[str]) -> SettingError:
     """The error of a value that is none of the choices; it names the nearest one."""
     allowed = f"one of {', '.join(choices)}"
     return SettingError(name, allowed, f"{value!r}{nearest(value, choices)}")
 
 
-def nearest(value: Any, choices: Sequence[str]) -> str:
+def nearest(value: Any, choices: Collection[str]) -> str:
     """` (did you mean LOS?)` of the value los; nothing where no choice is near."""
     text = str(value)
     from .files import toml_beside  # and NumPy, which `fedsvp` alone does not need

@@ -105,7 +105,7 @@ def test_an_error_advises_what_the_verb_can_do(
 ) -> None:
     """`join` advised --drop_columns, `propose` nothing, and `ledger` the log's key."""
     assert_sentence(proposed(dealt, dealt / "federation"), "File exists; name a new")
-    rows = rows_of(dealt / "hospital-1.csv")
+    rows = rows_of(dealt / "hospital-3.csv")
     number = next(name for name in rows[0] if "." in rows[0][name])
     rows[0][number] = ""
     own = written(tmp_path / "own.csv", rows)
@@ -213,9 +213,10 @@ def test_columns_beyond_the_schema_are_named_and_ignored(
     written(own, rows)
     tables.table_client(log).site.read()  # the same records
     lacking = next(iter(read_schema(dealt / "schema.toml").features))
-    written(own, [{k: v for k, v in row.items() if k != lacking} for row in more])
-    ended = command(*words, f"--log={log}")
-    assert_sentence(ended, f"own.csv lacks the column {lacking}")
+    for column in (lacking, "finding"):  # "a column must be one of …, got 'finding'"
+        written(own, [{k: v for k, v in row.items() if k != column} for row in more])
+        ended = command(*words, f"--log={log}")
+        assert_sentence(ended, f"own.csv lacks the column {column}")
 
 
 @pytest.mark.hole
@@ -267,7 +268,9 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
 def test_a_site_is_asked_whether_its_classes_are_swapped(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """One whose 0 and 1 were the other way round joined without a word."""
+    """One whose 0 and 1 were the other way round joined, first without a word, and
+    then with a warning, where other units are refused.
+    """
     rows, log = rows_of(dealt / "hospital-0.csv"), tmp_path / "log"
     swapped = [row | {"finding": "malignant"} for row in rows[1:]]
     asked = "fit the rows far better in another order: are the classes of the rows swa"
@@ -276,6 +279,13 @@ def test_a_site_is_asked_whether_its_classes_are_swapped(
         own = written(tmp_path / f"{name}.csv", each)
         words = ("join", str(dealt / "federation"), f"--records={own}")
         words = ("experiments.site", *words, f"--log={tmp_path / name}", "--again")
+        if name == "log":
+            ended = command(*words)
+            assert_sentence(ended, asked)
+            assert "Nothing has begun: mend the table" in ended.stderr
+            assert ended.stderr.endswith("looked at the rows: keep it to yourself\n")
+            assert not log.exists()
+            words += ("--accept_units",)
         ended = command(*words)
         assert ended.status == 0 and (asked in ended.stdout) == (name == "log"), ended
         lines[name], _, rest = ended.stdout.partition("site ")

@@ -140,7 +140,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     )
     out = tmp_path / "plan"
     line = ("experiments.plan", str(data), f"--schema={schema}")
-    assert_sentence(command(*line), "a column must be one of x, y, got 'ward'")
+    assert_sentence(command(*line), "a.csv lacks the column ward; it has x, y")
     line = (*line, "--client_column=none")
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")

@@ -5,9 +5,19 @@ import re
 import time
 import types
 
-from commands import SMALL_RUN, assert_same_bytes, start, succeeds
+import numpy as np
+import pytest
+from commands import (
+    SMALL_RUN,
+    assert_same_bytes,
+    command,
+    start,
+    succeeds,
+)
 
 from experiments import messages
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.table import from_table
 
 
 def arguments(folder: pathlib.Path) -> tuple[str, ...]:
@@ -79,3 +89,57 @@ def test_the_result_stands_first_and_every_weaker_claim_below_it() -> None:
     ):
         assert f"\n- {note}" in "\n" + notes, note
     assert max(map(len, (first + notes.split("fedsvp sweep")[0]).split("\n"))) <= 100
+
+
+@pytest.mark.hole
+def test_train_refuses_the_tables_that_a_site_could_not_join_with(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A warning scrolled away, and one hospital's swapped classes spoilt the model."""
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        'schema = 1\n[label]\ncolumn = "ill"\nclasses = ["no", "yes"]\n'
+        'shares = [0.8, 0.2]\n[client]\ncolumn = "ward"\n[columns.age]\n'
+        'type = "number"\nbounds = [0, 100]\n'
+    )
+    data, run = tmp_path / "a.csv", tmp_path / "run"
+    line = ("experiments.train", f"--data={data}", f"--schema={schema}")
+    line += ("--goal=proved", "--total_epsilon=8", "--num_rounds=1", "--noreport")
+    line += (f"--output_dir={run}", "--noreference")
+
+    def write(scale: int, ill: str, well: str) -> None:
+        """Sixty rows of each of three wards, of which these are Bern's."""
+        rows = ["ward,age,ill"]
+        for n in range(60):
+            rows += [f"{ward},{n},{'no' if n % 5 else 'yes'}" for ward in ("Chur", "G")]
+            rows += [f"Bern,{scale * n},{well if n % 5 else ill}"]
+        data.write_text("\n".join(rows))
+
+    write(1, "no", "yes")
+    swapped = "error: the shares of the schema fit Bern far better in another order: "
+    remedy = "classes are right, train with --accept_units. This looked at the rows: ke"
+    for message in (swapped, remedy):
+        assert message in command(*line).stderr
+    assert command(*line).status == 2 and not run.exists()
+    assert command(*line, "--accept_units").status == 0 and run.exists()
+    write(4, "yes", "no")  # 34 of 180 cells, all of them Bern's
+    for message in ("error: column age: 34 of 180 cells are clamped", remedy):
+        assert message in command(*line).stderr
+    write(1, "yes", "no")
+    assert "--accept_units" not in command(*line).stderr
+
+
+@pytest.mark.parametrize(("verb", "few"), [("join", True), ("train", False)])
+def test_a_large_table_is_trained_on_with_a_cell_in_a_thousand_that_may_be_a_code(
+    verb: str, few: bool
+) -> None:
+    """4 of HI's 22,272 people have an experience of -1 year."""
+    schema = Schema(
+        {"age": SchemaColumn("number", bounds=(0, 99), fill=50)}, "ill", ("no", "yes")
+    )
+    for number, refused in ((2, few), (3, True)):
+        age = np.arange(2000.0) % 99
+        age[:number] = -9
+        rows = from_table({"age": age, "ill": ["no", "yes"] * 1000}, schema=schema)
+        text = messages.filled("misfits.txt", verb=verb, rows=rows, schema=schema)
+        assert (f'{number} of 2000 cells are "-9"' in text) == refused, text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.core.settings import unknown
+from fedsvp_jax.core.settings import nearest
 
 from ..dataset import Names, integer_labels
 
@@ -88,13 +88,15 @@ def check_printable(texts: Iterable[str], source: str) -> None:
 
 
 def check_columns(
-    names: Iterable[str | None], columns: Collection[str | None], source: str
+    names: Iterable[str | None], columns: Collection[str], source: str
 ) -> None:
     """Raises ValueError: a name that is stated is no column."""
     for name in filter(None, names):
         if name not in columns:
-            choices = tuple(filter(None, columns))
-            raise ValueError(f"{source}: {unknown('a column', name, choices)}")
+            raise ValueError(
+                f"{source} lacks the column {name}{nearest(name, columns)}; it has "
+                f"{', '.join(filter(None, columns))}"
+            )
 
 
 class Unfit(ValueError):

@@ -54,7 +54,7 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
         if key.startswith("column_") and key.endswith("_train"):
             name = key.removeprefix("column_").removesuffix("_train")
             columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
-    files.check_columns(names, columns, f"{path}, by its schema")
+    files.check_columns(names, columns, f"by its schema {path}")
     try:
         return Dataset(
             "npz",

@@ -194,7 +194,8 @@ def columns_of(table: Any, source: str) -> Columns:
     """A table's columns by name, of any object that maps names to columns.
 
     Raises:
-      ValueError: there are no rows, two names are one, or a column cannot be read.
+      ValueError: there are no rows, two names are one, columns differ in length, or a
+        column cannot be read.
     """
     if isinstance(table, Columns):
         return table
@@ -207,4 +208,9 @@ def columns_of(table: Any, source: str) -> Columns:
                 f"{source} has {number} of the name {files.quoted(key)}; rename one"
             )
         columns[key] = cells.column_of(table[name], f"{source}: column {key}")
+    lengths = {*map(len, columns.values())}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError(
+            f"{source} must have rows, and columns of one length; theirs: {lengths}"
+        )
     return columns
