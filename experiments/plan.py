@@ -25,8 +25,8 @@ regression without any privacy:
 First stands a recommendation, or why there is none: the smallest ε from which on the
 private model is "better than guessing", with secure aggregation where that is a choice,
 and the AUC that a model of your columns must reach without privacy. Then, by kind of
-trust, this ε for an AUC near the smaller number of --auc (a sixth of the way to the
-larger), and for one midway. The table has, for every ε, the AUC that must be reached.
+trust, this ε for two AUC between the numbers of --auc: one near the smaller, and
+one midway. The table has, for every ε, the AUC that must be reached.
 "Better" is as after a training
 (`scores.verdict`): the 95 % interval of AUC, on as many test rows as the table has,
 lies above 1/2, and the log loss below that of the classes' shares.

@@ -211,7 +211,7 @@ def test_every_log_charges_the_count_once_and_its_ledger_says_so(
         "one sum of all sites' counts of test rows, by class and by what the model",
         "this site was asked to count its test rows",
         "and was made once.",
-        "Which rows are for the test does not follow what they hold",
+        "Which rows are for the test depends on their client alone",
     ):
         assert sentence in text, sentence
     for future in ("will count", "still to come", "No ε covers the rows for the test"):
