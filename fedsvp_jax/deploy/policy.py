@@ -205,6 +205,8 @@ class Policy:
         values["mechanism"] = self.name
         if (own_settings := values.pop("settings")) is not None:
             values |= dataclasses.asdict(own_settings)
+        if run_id := self.asked["run_id"]:
+            values["run_id"] = run_id
         return dict(plain(values))
 
     @property
@@ -278,6 +280,7 @@ def make_policy(
     min_num_examples: float,
     max_num_examples: int | None = None,
     rows_per_person: int | None = None,
+    run_id: str | None = None,
 ) -> Policy:
     """The policy of an experiment's settings.
 
@@ -289,6 +292,7 @@ def make_policy(
         A client with fewer begins no state.
       max_num_examples: the largest client's; m by default.
       rows_per_person: of one person at most, where `per_example` hides all of them.
+      run_id: of the one training that the policy is for, and part of its `agreement`.
 
     Raises:
       ValueError: settings that cannot be kept outside the simulator: bounds that were
@@ -313,7 +317,7 @@ def make_policy(
         for field in dataclasses.fields(config)
         if getattr(config, field.name) != field.default
     }
-    arguments = dict(plain({"config": changed, **facts}))
+    arguments = dict(plain({"config": changed, "run_id": run_id, **facts}))
     config = resolve(config)
     mechanism_config = plan.mechanism_settings(config, **facts)
     promise = part(PromiseSettings, config)

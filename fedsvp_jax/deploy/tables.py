@@ -11,6 +11,7 @@ round; from then on a hospital's log decides what it answers.
 import json
 import os
 import pathlib
+import secrets
 import warnings
 
 from fedsvp_jax.config import ResolvedConfig
@@ -49,6 +50,8 @@ round-timeout = 600.0
 def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Policy:
     """Writes the folder that `flwr run` takes and every hospital joins from.
 
+    It is of one training: two proposals have two agreements.
+
     Args:
       folder: a new one.
       config: what all train, with noise that only a cohort's sum has enough of. Its
@@ -65,6 +68,7 @@ def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Pol
         min_num_examples=1,
         max_num_examples=config.batch_size,
         rows_per_person=rows.rows_per_person,
+        run_id=secrets.token_hex(8),
     )
     _ = policy.protocol
     table_client(folder, policy, rows=rows)  # refuses what no hospital could train
