@@ -45,13 +45,15 @@ def begin(
     with open(path, "a", opener=functools.partial(os.open, mode=0o600)) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # of two begun at once the other comes later
         budgets = [b for b in _read() if names & {*b["records"]}]
-        same = [b for b in budgets if run_id and b.get("run_id") == run_id]
-        if (same or budgets and not again) and not site.path.exists():
+        refusing = [
+            b for b in budgets if not again or (run_id and b.get("run_id") == run_id)
+        ]
+        if refusing and not site.path.exists():
             raise ValueError(
                 messages.filled(
                     "budgets.txt",
-                    budgets=budgets,
-                    same=same,
+                    budgets=refusing,
+                    run_id=run_id,
                     records=records,
                     path=path,
                 )
