@@ -474,7 +474,7 @@ def test_two_logs_of_one_table_never_answer_in_one_training(
     policy = Site(second).policy
     assert policy.agreement == tables.read_policy(anew).agreement
     assert policy.agreement != Site(log).policy.agreement
-    with pytest.raises(Refused, match="promised other settings .* run_id is"):
+    with pytest.raises(Refused, match="settings when its log was begun: run_id is"):
         Site(log, policy).read()
     added, condition = "in all ε = 6 at δ = 2e-05", ", if no two of these logs answer"
     shown = command("experiments.ledger", str(log)).stdout
