@@ -271,7 +271,7 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
         and not (tmp_path / "coded").exists()
     )
     second = command(*words, f"--log={tmp_path / 'second'}", "--accept_units")
-    assert_sentence(second, "has a budget already, and another log would add its own")
+    assert_sentence(second, f"has a log of this proposal already: {log}. Two could")
     assert not (tmp_path / "second").exists()
 
 
