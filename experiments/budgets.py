@@ -1,8 +1,9 @@
 """The budgets of records: logs that were begun of one table on this machine.
 
-A log counts what it spent itself, and two logs of one table add up. So an account's
-folder keeps a line for each log that `fedsvp site` begins of records: where they lie,
-a hash of what they hold, and what was promised. Records are the same where one of both
+A log counts what it spent itself, and two logs of one table add up, each in a training
+of its own: in a sum of one both would move it. So an account's folder keeps a line for
+each log that `fedsvp site` begins of records: where they lie, a hash of what they hold,
+what was promised, and the proposal's `run_id`. Records are the same where one of both
 is. Records that were changed and moved, another account and another machine are not
 seen.
 """
@@ -33,19 +34,28 @@ def begin(
       again: whether it may be another budget of the same records.
 
     Raises:
-      ValueError: there is such a budget, and not `again`.
+      ValueError: there is such a budget, and not `again`, or it is of one training with
+        this one's.
       OSError: as `start`; the list cannot be written.
     """
     promise, path = site.policy.says(), _path()
+    run_id = site.policy.asked["run_id"]
     names = {*map(os.path.realpath, records), *map(fingerprint, records)}
     make_folder(path.parent)
     with open(path, "a", opener=functools.partial(os.open, mode=0o600)) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # of two begun at once the other comes later
         budgets = [b for b in _read() if names & {*b["records"]}]
-        if budgets and not again and not site.path.exists():
+        refusing = [
+            b for b in budgets if not again or (run_id and b.get("run_id") == run_id)
+        ]
+        if refusing and not site.path.exists():
             raise ValueError(
                 messages.filled(
-                    "budgets.txt", budgets=budgets, records=records, path=path
+                    "budgets.txt",
+                    budgets=refusing,
+                    run_id=run_id,
+                    records=records,
+                    path=path,
                 )
             )
         budget = promise | {
@@ -53,6 +63,7 @@ def begin(
             "log": str(site.path),
             "witness": str(site.witness.path),
             "records": sorted(names),
+            "run_id": run_id,
         }
         end = file.seek(0, os.SEEK_END)
         file.write(json.dumps(budget) + "\n")

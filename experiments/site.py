@@ -5,8 +5,9 @@ coordinator says `propose`, and each hospital `join`, `node` and `test`; a site 
 training is its own says `init`. `fedsvp site VERB --help` is of a verb alone.
 
 Every log is a budget of its own. Logs that were begun on this machine of a table's
-path or content are listed in your account's folder, and another one needs --again.
-Tables that were changed and moved, other machines and other accounts are not seen.
+path or content are listed in your account's folder, and another one needs --again, and
+to `join` another proposal. Tables that were changed and moved, other machines and other
+accounts are not seen.
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
 the promise. They stand in the log, and nothing that a server sends changes them. The

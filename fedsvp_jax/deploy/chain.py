@@ -24,7 +24,6 @@ from fedsvp_jax.core import extras
 from .refusal import Refused
 
 FORMAT = 4
-_FIELDS = ("entry", "kind", "time", "body", "previous")  # of an `Entry`, in a line
 
 
 class Entry(NamedTuple):
@@ -188,7 +187,14 @@ def _entry(line: bytes, before: Entry, public: str) -> Entry | str:
 
 def _of(content: Mapping[str, Any], line: bytes) -> Entry:
     digest = hashlib.sha256(line).hexdigest()
-    return Entry._make([*(content[name] for name in _FIELDS), digest])
+    return Entry(
+        content["entry"],
+        content["kind"],
+        content["time"],
+        content["body"],
+        content["previous"],
+        digest,
+    )
 
 
 def _canonical(content: Any) -> bytes:

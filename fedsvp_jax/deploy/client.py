@@ -59,12 +59,12 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
     train = split.train[: int(split.num_train)]
     rows = jnp.append(train, split.validation[: int(split.num_validation)])
     places = jnp.arange(len(rows), dtype=jnp.int32)
-    own_split = dataclasses.replace(
+    split = dataclasses.replace(
         split, train=places[: len(train)], validation=places[len(train) :]
     )
     return simulated._replace(
         examples=cell_of(simulated.examples, rows),
-        split=jax.tree.map(lambda leaf: leaf[None, None], own_split),
+        split=jax.tree.map(lambda leaf: leaf[None, None], split),
         num_train=np.full((1, 1), len(train)),
     )
 
@@ -103,8 +103,7 @@ class Client:
         self._model = model or by_name(data.num_classes)
         split = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(split.num_train)
-        one_record = policy.is_query or policy.config.uploads_gradient
-        if one_record and data.from_records:
+        if data.from_records and (policy.is_query or policy.config.uploads_gradient):
             raise ValueError(
                 f"{', '.join(data.from_records[:4])} were taken from the records, so "
                 "that one record may change the features of all: declare them in a "
@@ -122,18 +121,19 @@ class Client:
             np.asarray(split.train)[: self.num_examples]
         ]
         self._num_private = int((attributes == data.counts.attributes.private).sum())
-        records = map(np.asarray, jax.tree.leaves(data.examples))
         self.site = Site(
             state_path,
             policy,
             witness=witness,
-            data=fingerprint(*records),
+            data=fingerprint(*map(np.asarray, jax.tree.leaves(data.examples))),
             randomness=randomness,
         )
         self._data = data
         shape = data.examples.inputs.shape[1:]
-        facts = {"example_shape": shape, "num_classes": data.num_classes}
-        self._settings = dataclasses.asdict(config) | facts
+        self._settings = dataclasses.asdict(config) | {
+            "example_shape": shape,
+            "num_classes": data.num_classes,
+        }
         if policy.summed:  # on a grid that all share; a lone upload has the finest
             checks.check_grid_of(
                 policy.mechanism, config.num_rounds, self._model, data, ()
@@ -149,14 +149,16 @@ class Client:
                 policy.config, self._model, None if model else by_name, data
             ),
         )
-        cells = plans.make_cells(
-            [config],
-            data,
-            [jax.tree.map(np.float32, policy.config)],
-            [policy.allowance],
-            [prng.run_keys(config.seed, None)],  # draws come from `randomness`
+        self._cell = cell_of(
+            plans.make_cells(
+                [config],
+                data,
+                [jax.tree.map(np.float32, policy.config)],
+                [policy.allowance],
+                [prng.run_keys(config.seed, None)],  # draws come from `randomness`
+            ),
+            0,
         )
-        self._cell = cell_of(cells, 0)
         self._state = jax.jit(partial(initial_state, self._model, self._plan))(
             data.example, self._cell
         )

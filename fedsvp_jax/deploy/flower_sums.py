@@ -152,8 +152,11 @@ class SumMod:
         policy = self.site.policy
         spent = record["epsilon_spent"][policy.promise.total_accounting]
         text = "round {} of {} is charged: ε = {:.4g} of {}"
-        limit = policy.promise.total_epsilon
-        _log.warning(text.format(round_num, policy.last_round, spent, limit))
+        _log.warning(
+            text.format(
+                round_num, policy.last_round, spent, policy.promise.total_epsilon
+            )
+        )
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
@@ -304,9 +307,9 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         if not results:
             return None, {}
         count = len(results)
-        average = parameters_to_ndarrays(results[0][1].parameters)
         numbers = [
-            np.rint(np.float64(leaf) * count).astype(np.int64) for leaf in average
+            np.rint(np.float64(leaf) * count).astype(np.int64)
+            for leaf in parameters_to_ndarrays(results[0][1].parameters)
         ]
         self._is_open = False
         self._keep(count, numbers)
@@ -320,7 +323,8 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         if self.last_round > self._policy.config.num_rounds:
             self.scores = self._policy.score_release.estimate_scores(numbers[0], count)
             return
-        self.num_sums, self.last_sum = self.num_sums + 1, numbers
+        self.num_sums += 1
+        self.last_sum = numbers
         unit = self._step / np.float32(count)
         average = [leaf.astype(np.float32) * unit for leaf in numbers]
         if self._policy.config.uploads_gradient:

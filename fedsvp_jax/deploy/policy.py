@@ -111,12 +111,14 @@ class Policy:
         mechanism, rounds = self.mechanism, self.config.num_rounds
         if round_num > rounds:
             return {COST[0]: self.score_release.multiplier}
-        limits = (
-            mechanism.least_multiplier,
-            mechanism.most_epsilon,
-            mechanism.most_delta,
+        by_round = (
+            np.broadcast_to(value, rounds)[round_num - 1]
+            for value in (
+                mechanism.least_multiplier,
+                mechanism.most_epsilon,
+                mechanism.most_delta,
+            )
         )
-        by_round = (np.broadcast_to(value, rounds)[round_num - 1] for value in limits)
         return dict(zip(COST, map(float, by_round), strict=True))
 
     @property
@@ -200,22 +202,25 @@ class Policy:
             )
 
     def settings(self) -> Record:
-        """All settings that decide the noise and the promise, as plain values."""
-        values = vars(self.config) | dataclasses.asdict(self.promise)
-        values["mechanism"] = self.name
+        """All settings that decide the noise and the promise, and the `run_id`."""
+        values = vars(self.config) | vars(self.promise)
+        values |= {"mechanism": self.name, "run_id": self.asked["run_id"]}
         if (own_settings := values.pop("settings")) is not None:
-            values |= dataclasses.asdict(own_settings)
+            values |= vars(own_settings)
         return dict(plain(values))
 
     @property
     def agreement(self) -> str:
         """SHA-256 of all settings and of the schema, wherever table and schema lie.
 
-        Server and clients of secure sums compare it before a round is charged.
+        Server and clients of secure sums compare it before a round is charged. With a
+        `run_id` it is of one training.
         """
         schema = self.training.declared()
-        places = {"data_dir": None, "schema": schema and to_toml(schema)}
-        training = dataclasses.asdict(self.training) | places
+        training = dataclasses.asdict(self.training) | {
+            "data_dir": None,
+            "schema": schema and to_toml(schema),
+        }
         return identity({"training": training, "promise": self.settings()})
 
     @property
@@ -237,7 +242,7 @@ class Policy:
         if self.training.publish_scores:
             assumptions.append(SPLIT)
         return {
-            **dataclasses.asdict(self.promise),
+            **vars(self.promise),
             "mechanism": self.name,
             "num_rounds": participation.num_rounds,
             "max_uploads": participation.max_uploads,
@@ -278,6 +283,7 @@ def make_policy(
     min_num_examples: float,
     max_num_examples: int | None = None,
     rows_per_person: int | None = None,
+    run_id: str | None = None,
 ) -> Policy:
     """The policy of an experiment's settings.
 
@@ -289,6 +295,7 @@ def make_policy(
         A client with fewer begins no state.
       max_num_examples: the largest client's; m by default.
       rows_per_person: of one person at most, where `per_example` hides all of them.
+      run_id: of the one training that the policy is for, and part of its `agreement`.
 
     Raises:
       ValueError: settings that cannot be kept outside the simulator: bounds that were
@@ -306,14 +313,15 @@ def make_policy(
     if config.solve == "noise":  # once: Flower starts a site for every message
         solved = solve_noise(resolve(config), **facts)
         name, _ = noise_setting(config.mechanism)
-        noise = {name: getattr(solved, name)}
-        config = dataclasses.replace(config, solve="uploads", **noise)
+        config = dataclasses.replace(
+            config, solve="uploads", **{name: getattr(solved, name)}
+        )
     changed = {
         field.name: getattr(config, field.name)
         for field in dataclasses.fields(config)
         if getattr(config, field.name) != field.default
     }
-    arguments = dict(plain({"config": changed, **facts}))
+    arguments = dict(plain({"config": changed, "run_id": run_id, **facts}))
     config = resolve(config)
     mechanism_config = plan.mechanism_settings(config, **facts)
     promise = part(PromiseSettings, config)
@@ -331,8 +339,10 @@ def make_policy(
             "deployed client: laplace is drawn in floating point, whose last bits tell "
             "R"
         )
-    central, gradient = mechanism.basis.central, mechanism_config.uploads_gradient
-    if mechanism.grid is not None and not (central or gradient):
+    central = mechanism.basis.central
+    if mechanism.grid is not None and not (
+        central or mechanism_config.uploads_gradient
+    ):
         raise ValueError(
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"

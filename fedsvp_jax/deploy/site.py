@@ -111,8 +111,8 @@ class Site:
         Raises:
           Refused: as `read`.
         """
-        first = self._verified()[0].first.body
-        return policy_of(json.dumps(first["policy"], sort_keys=True))
+        arguments = self._verified()[0].first.body["policy"]
+        return policy_of(json.dumps(arguments, sort_keys=True))
 
     @property
     def public_key(self) -> str:
@@ -165,7 +165,7 @@ class Site:
             "settings": self.policy.settings(),
             "promise": self.policy.says(),
             "agreement": self.policy.agreement,
-            "state": dataclasses.asdict(state),
+            "state": vars(state),
         }
         if self._data is None:
             _warn_unbound()
@@ -250,8 +250,8 @@ class Site:
             log was gone on with. This entry is undone, and nothing may be uploaded.
         """
         assert self._open is not None
-        facts = {**facts, "witnessed": self._show_witness(self._open)}
-        body = {"state": dataclasses.asdict(state), **facts}
+        body = {"state": vars(state), **facts}
+        body["witnessed"] = self._show_witness(self._open)
         self._append(self._open, kind, body)
 
     def _append(self, log: _Opened, kind: str, body: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ round; from then on a hospital's log decides what it answers.
 import json
 import os
 import pathlib
+import secrets
 import warnings
 
 from fedsvp_jax.config import ResolvedConfig
@@ -49,6 +50,8 @@ round-timeout = 600.0
 def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Policy:
     """Writes the folder that `flwr run` takes and every hospital joins from.
 
+    It is of one training: two proposals have two agreements.
+
     Args:
       folder: a new one.
       config: what all train, with noise that only a cohort's sum has enough of. Its
@@ -65,6 +68,7 @@ def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Pol
         min_num_examples=1,
         max_num_examples=config.batch_size,
         rows_per_person=rows.rows_per_person,
+        run_id=secrets.token_hex(8),
     )
     _ = policy.protocol
     table_client(folder, policy, rows=rows)  # refuses what no hospital could train
@@ -87,15 +91,17 @@ def read_policy(folder: pathlib.Path, table: AnyPath | None = None) -> Policy:
     """
     arguments = read_json(folder / _SETTINGS)
     settings = arguments["config"]
-    delta = settings.get("target_delta", 0)
-    if settings.get("total_epsilon") is None or delta > _MOST_DELTA:
+    if (
+        settings.get("total_epsilon") is None
+        or settings.get("target_delta", 0) > _MOST_DELTA
+    ):
         raise ValueError(
             f"{folder / _SETTINGS} promises no total_epsilon at a target_delta of "
             f"{_MOST_DELTA} or less, so nothing ends what a hospital spends; `fedsvp "
             "site propose` writes one"
         )
-    arguments["config"]["schema"] = os.path.abspath(folder / _SCHEMA)
-    arguments["config"]["data_dir"] = table and os.path.abspath(table)
+    settings["schema"] = os.path.abspath(folder / _SCHEMA)
+    settings["data_dir"] = table and os.path.abspath(table)
     return policy_of(json.dumps(arguments, sort_keys=True))
 
 
@@ -119,8 +125,13 @@ def table_client(
       Refused, OSError, ValueError: log or table cannot be read, or do not fit.
     """
     policy = policy or Site(log, witness=witness).policy
-    data = own_data(policy.training, rows or table_rows(policy))
-    return Client(policy, data, log, witness=witness, randomness=randomness)
+    return Client(
+        policy,
+        own_data(policy.training, rows or table_rows(policy)),
+        log,
+        witness=witness,
+        randomness=randomness,
+    )
 
 
 def table_rows(policy: Policy) -> Dataset:
@@ -144,5 +155,7 @@ def table_rows(policy: Policy) -> Dataset:
 def server_client(folder: pathlib.Path) -> Client:
     """The server's client, which answers nobody and makes the first model as all do."""
     policy = read_policy(folder)
-    rows = blank_rows(read_schema(folder / _SCHEMA), [policy.config.batch_size])
-    return table_client(folder, policy, rows=rows)
+    schema = read_schema(folder / _SCHEMA)
+    return table_client(
+        folder, policy, rows=blank_rows(schema, [policy.config.batch_size])
+    )

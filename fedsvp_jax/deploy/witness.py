@@ -93,8 +93,11 @@ class Witness:
                 )
             new = Seen(site, number, digest, self._key.public())
             new = new._replace(signature=self._key.sign(new.message(name)))
-            text = json.dumps(new._asdict(), indent=1) + "\n"
-            replace_file(seen_file(self.path, name), text.encode(), mode=0o600)
+            replace_file(
+                seen_file(self.path, name),
+                f"{json.dumps(new._asdict(), indent=1)}\n".encode(),
+                mode=0o600,
+            )
         return new
 
 

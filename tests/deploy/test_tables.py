@@ -51,17 +51,29 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def budget_list() -> pathlib.Path:
+    """The list of all logs that a test begins, who finds none."""
+    path = budgets._path()
+    path.unlink(missing_ok=True)
+    return path
+
+
 def proposed(dealt: pathlib.Path, target: pathlib.Path, *flags: str) -> Ended:
     told = (f"--schema={dealt / 'schema.toml'}", f"--num_clients={HOSPITALS}")
     words = ("experiments.site", "propose", str(target))
     return command(*words, *told, *COUNTS, "--num_rounds=3", *flags)
 
 
-def join(dealt: pathlib.Path, number: int, log: pathlib.Path, *others: str) -> Ended:
+def join(
+    dealt: pathlib.Path,
+    number: int,
+    log: pathlib.Path,
+    *others: str,
+    folder: str | pathlib.Path = "federation",
+) -> Ended:
     told = (f"--records={dealt / f'hospital-{number}.csv'}", f"--log={log}")
-    return command(
-        "experiments.site", "join", str(dealt / "federation"), *told, *others
-    )
+    return command("experiments.site", "join", str(dealt / folder), *told, *others)
 
 
 def spoken(agreement: str) -> str:
@@ -260,7 +272,7 @@ def test_a_table_in_other_units_joins_by_a_word_of_its_own(
         and not (tmp_path / "coded").exists()
     )
     second = command(*words, f"--log={tmp_path / 'second'}", "--accept_units")
-    assert_sentence(second, "has a budget already, and another log would add its own")
+    assert_sentence(second, f"has a log of this proposal already: {log}. Two could")
     assert not (tmp_path / "second").exists()
 
 
@@ -278,7 +290,7 @@ def test_a_site_is_asked_whether_its_classes_are_swapped(
     for name, each in (("right", rows), ("log", swapped + rows[:1])):
         own = written(tmp_path / f"{name}.csv", each)
         words = ("join", str(dealt / "federation"), f"--records={own}")
-        words = ("experiments.site", *words, f"--log={tmp_path / name}", "--again")
+        words = ("experiments.site", *words, f"--log={tmp_path / name}")
         if name == "log":
             ended = command(*words)
             assert_sentence(ended, asked)
@@ -431,20 +443,66 @@ def test_a_second_budget_of_a_table_is_seen(
 ) -> None:
     """It began without a word, and ε = 3 was promised twice."""
     assert join(dealt, 3, tmp_path / "log").status == 0
+    anew = tmp_path / "anew"
+    assert proposed(dealt, anew).status == 0
     has = "has a budget already, and another log would add its own: ε = 3 at δ = 1e-05"
-    assert_sentence(join(dealt, 3, tmp_path / "second"), has)
+    assert_sentence(join(dealt, 3, tmp_path / "second", folder=anew), has)
     table, copied = dealt / "hospital-3.csv", tmp_path / "own.csv"
     copied.write_bytes(table.read_bytes())
-    words = ("experiments.site", "join", str(dealt / "federation"))
+    words = ("experiments.site", "join", str(anew))
     other = command(*words, f"--records={copied}", f"--log={tmp_path / 'second'}")
     assert_sentence(other, has)
     table.write_bytes(b"\n".join(table.read_bytes().splitlines()[:-1]) + b"\n")
     for file in ("log", "log.key", "witness/log.seen.json"):
         (tmp_path / file).unlink()
-    assert_sentence(join(dealt, 3, tmp_path / "log"), has)  # forgotten, and changed
+    forgotten = join(dealt, 3, tmp_path / "log", folder=anew)  # and changed
+    assert_sentence(forgotten, has)
     assert not (tmp_path / "log").exists()
-    shown = join(dealt, 3, tmp_path / "log", "--again")
-    assert shown.status == 0 and "in all ε = 6 at δ = 2e-05" in shown.stdout, shown
+    shown = join(dealt, 3, tmp_path / "log", "--again", folder=anew)
+    assert shown.status == 0 and "in all ε = 6 at δ = 2e-05\n" in shown.stdout, shown
+
+
+@pytest.mark.hole
+def test_two_logs_of_one_table_never_answer_in_one_training(
+    dealt: pathlib.Path, tmp_path: pathlib.Path, budget_list: pathlib.Path
+) -> None:
+    """Both joined by one proposal. In a sum they move twice as far: 8 + 8 was said of
+    ε = 17.2.
+    """
+    log, second, table = tmp_path / "log", tmp_path / "second", tmp_path / "own.csv"
+    table.write_bytes((dealt / "hospital-3.csv").read_bytes())
+    assert join(dealt, 3, log).status == 0
+    for again in ((), ("--again",), ("--again", f"--records={table}")):
+        refused = join(dealt, 3, second, *again)
+        assert_sentence(refused, f"has a log of this proposal already: {log}. Two coul")
+        assert "Another training needs a new proposal" in refused.stderr
+        assert not second.exists() and not second.with_name("second.key").exists()
+    # Of the same settings and schema, and of another training all the same.
+    anew = tmp_path / "anew"
+    assert proposed(dealt, anew).status == 0
+    assert join(dealt, 3, second, "--again", folder=anew).status == 0
+    policy = Site(second).policy
+    assert policy.agreement == tables.read_policy(anew).agreement
+    assert policy.agreement != Site(log).policy.agreement
+    with pytest.raises(Refused, match="settings when its log was begun: run_id is"):
+        Site(log, policy).read()
+    added, condition = "in all ε = 6 at δ = 2e-05", ", if no two of these logs answer"
+    shown = command("experiments.ledger", str(log)).stdout
+    assert f"{added}\n" in shown and condition not in shown
+    # A list, a proposal and a log of an earlier version, which had no id.
+    budget_list.write_text(budget_list.read_text().replace('"run_id"', '"other"', 1))
+    assert added + condition in command("experiments.ledger", str(log)).stdout
+    settings = json.loads((anew / "settings.json").read_text())
+    assert settings.pop("run_id")
+    (anew / "settings.json").write_text(json.dumps(settings))
+    earlier = join(dealt, 2, tmp_path / "earlier", folder=anew)
+    assert earlier.status == 0, earlier
+    again = join(dealt, 2, tmp_path / "again", "--again", folder=anew)
+    assert again.status == 0 and added + condition in again.stdout, again
+    # Of which nothing was spent.
+    words = ("abandon", f"--log={second}", f"--witness={tmp_path / 'witness'}")
+    assert command("experiments.site", *words).status == 0
+    assert "in all" not in command("experiments.ledger", str(log)).stdout
 
 
 @pytest.mark.hole
@@ -456,7 +514,7 @@ def test_of_two_logs_begun_at_once_one_is_refused(
     table, begun = tmp_path / "table.csv", threading.Event()
     table.write_text("a\n")
     promise = {"total_epsilon": 1.0, "target_delta": 1e-5, "relation": "one"}
-    policy = types.SimpleNamespace(says=lambda: promise)
+    policy = types.SimpleNamespace(says=lambda: promise, asked={"run_id": None})
 
     def begin(name: str, start: Callable[[], None]) -> list[Any]:
         witness = types.SimpleNamespace(path=tmp_path)
@@ -483,7 +541,7 @@ def test_a_kill_while_a_log_begins_lets_no_other_begin_unasked(
     table.write_text("a\n")
     promise = {"total_epsilon": 1.0, "target_delta": 1e-5, "relation": "one"}
     site = types.SimpleNamespace(
-        policy=types.SimpleNamespace(says=lambda: promise),
+        policy=types.SimpleNamespace(says=lambda: promise, asked={"run_id": None}),
         path=tmp_path / "log",
         witness=types.SimpleNamespace(path=tmp_path),
     )
@@ -576,8 +634,9 @@ def test_a_page_counts_all_logs_of_the_records(
     """The officer read ε = 3, though `join --again` had begun a second log."""
     table, page = tmp_path / "own.csv", tmp_path / "protection.html"
     table.write_bytes((dealt / "hospital-1.csv").read_bytes() + b"\n")
-    words = ("join", str(dealt / "federation"), f"--records={table}", "--again")
     for name in ("east", "west"):
+        assert proposed(dealt, tmp_path / f"of-{name}").status == 0
+        words = ("join", str(tmp_path / f"of-{name}"), f"--records={table}", "--again")
         ended = command("experiments.site", *words, f"--log={tmp_path / name}")
         assert ended.status == 0, ended
     shown = command("experiments.ledger", str(tmp_path / "east"), f"--page={page}")
@@ -585,8 +644,6 @@ def test_a_page_counts_all_logs_of_the_records(
     for words_of_both in (shown.stdout, text):
         assert f"by the log {tmp_path / 'west'}; ε" in words_of_both
         assert f"by the log {tmp_path / 'east'}; in all ε = 6 at δ = 2" in words_of_both
-        # Both in one sum are a Gaussian of twice the shift: of ε = 8 twice, 17.2.
-        assert "if no two of these logs answer in one training" in words_of_both
     assert "the site east is protected: ε = 6 promised" in text
     # Of twice the precision: ε = 6 of both alone would give 100.
     assert "At most 70 of 100 guesses are right" in text
@@ -597,10 +654,10 @@ def test_a_ledger_asks_the_witness_with_which_its_log_was_begun(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     """It said that nobody knows whether entries are missing, and `join` nothing."""
-    warned = join(dealt, 1, tmp_path / "beside", "--again")
+    warned = join(dealt, 1, tmp_path / "beside")
     assert "warning: the witness" in warned.stdout and "beside the log" in warned.stdout
     witness = f"--witness={tmp_path / 'elsewhere'}"
-    elsewhere = join(dealt, 1, tmp_path / "log", "--again", witness)
+    elsewhere = join(dealt, 2, tmp_path / "log", witness)
     assert "warning: the witness" not in elsewhere.stdout and not elsewhere.status
     shown = command("experiments.ledger", str(tmp_path / "log"))
     assert shown.status == 0 and "verdict: in order\n" in shown.stdout, shown
@@ -630,7 +687,7 @@ def test_a_page_of_a_log_that_is_not_in_order_promises_nothing(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     log, page = tmp_path / "south", tmp_path / "page.html"
-    assert join(dealt, 2, log, "--again").status == 0
+    assert join(dealt, 2, log).status == 0
     flags = ("--site_key=00", f"--page={page}")
     assert command("experiments.ledger", str(log), *flags).status == 1
     text = html.unescape(page.read_text())
@@ -692,7 +749,7 @@ def test_a_node_without_flower_says_what_to_install(
     dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was: No such file or directory."""
-    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    assert join(dealt, 0, tmp_path / "log").status == 0
     monkeypatch.setenv("PATH", str(tmp_path))
     ended = command("experiments.site", "node", f"--log={tmp_path / 'log'}")
     assert_sentence(ended, "pip install 'fedsvp_jax[flower]'")
@@ -709,7 +766,7 @@ def test_a_node_that_is_stopped_or_has_no_port_says_so_in_a_sentence(
     """A port that was taken was a traceback every ten seconds, and a stopped node
     named --resume, which no site reads.
     """
-    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    assert join(dealt, 0, tmp_path / "log").status == 0
     script = tmp_path / "flower-supernode"
     script.write_text("#!/bin/sh\nkill -INT $PPID; exec sleep 5\n")
     script.chmod(0o755)
@@ -731,7 +788,7 @@ def test_a_node_starts_again_where_it_ends(
     dealt: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each hospital's node was gone after a crash of the server."""
-    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    assert join(dealt, 0, tmp_path / "log").status == 0
     script, starts = tmp_path / "flower-supernode", tmp_path / "starts"
     script.write_text(
         f'#!/bin/sh\necho "$@" >> {starts}\n'
@@ -759,7 +816,7 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     place = dealt / "federation"
-    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    assert join(dealt, 0, tmp_path / "log").status == 0
     client = tables.table_client(tmp_path / "log")
     server = tables.server_client(place)
     schema = server.policy.training.declared()
@@ -770,9 +827,9 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     assert shown.status == 0 and "AUC" in shown.stdout, shown
     assert "stay with you" in shown.stdout
     own = tmp_path / "own.csv"
-    own.write_bytes((dealt / "hospital-0.csv").read_bytes())
+    own.write_bytes((dealt / "hospital-1.csv").read_bytes())
     words = ("join", str(place), f"--records={own}", f"--log={tmp_path / 'own'}")
-    assert command("experiments.site", *words, "--again").status == 0
+    assert command("experiments.site", *words).status == 0
     own.write_bytes((dealt / "hospital-3.csv").read_bytes())
     told = (told[0], f"--log={tmp_path / 'own'}")
     refused = command("experiments.site", "test", *told)
@@ -786,7 +843,7 @@ def test_a_model_that_ranks_the_wrong_way_round_asks_for_swapped_classes(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     """A site whose 0 and 1 were the other way round had an AUC below 1/2, no more."""
-    assert join(dealt, 2, tmp_path / "log", "--again").status == 0
+    assert join(dealt, 2, tmp_path / "log").status == 0
     client = tables.table_client(tmp_path / "log")
     rows = tables.table_rows(client.policy)
     along = (rows.train_labels - rows.train_labels.mean()) @ rows.train_inputs
@@ -812,7 +869,7 @@ def test_the_model_of_another_federation_is_not_scored(
 ) -> None:
     """It was, where it had as many features, and so was a simulation's."""
     assert proposed(dealt, tmp_path / "other", "--learning_rate=1").status == 0
-    assert join(dealt, 0, tmp_path / "log", "--again").status == 0
+    assert join(dealt, 0, tmp_path / "log").status == 0
     server = tables.server_client(tmp_path / "other")
     model = server.trained_model(server.initial_arrays, 0)
     schema, settings = server.policy.training.declared(), dict(model.settings)
