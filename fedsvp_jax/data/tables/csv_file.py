@@ -20,7 +20,6 @@ from . import cells, files, literals
 
 _BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
-_DECLARED = re.compile(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -79,7 +78,7 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
     if b"\0" in raw:
         raise ValueError(f"{path} holds NUL bytes: it is no text file")
     start = 0
-    if declared := _DECLARED.match(raw):
+    if declared := re.match(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', raw, re.I):
         divider = declared[1].decode().replace("\\t", "\t")
         start = declared.end()
     else:

@@ -33,7 +33,7 @@ from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER, _ID, _PERSON, _DATED, _CODED = map(
+_NUMBER, _ID, _PERSON, _DATED, _DAYS, _CODED = map(
     re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
@@ -43,7 +43,6 @@ REPEAT = (
 )
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
-_DAYS = "^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _ROUND = 100
@@ -51,6 +50,10 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
+_MIXED = (
+    "numbers and words: codes of several sites? write them alike, and marks of missing "
+    "cells blank"
+)
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
@@ -245,8 +248,8 @@ def repeats(name: str, column: Cells) -> bool:
     written, counts = pc.value_counts(filled).flatten()
     times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    are_days = pc.all(pc.match_substring_regex(cells.texts(written), _DAYS))
-    is_other = (numbers % 1 > 0).any() or are_days.as_py()
+    texts = "\n".join(map(str, cells.texts(written[:_FEW])))
+    is_other = (numbers % 1 > 0).any() or _DAYS.fullmatch(texts)
     if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
@@ -265,8 +268,7 @@ def repeats(name: str, column: Cells) -> bool:
     if hint and not hint["word"]:
         return True
     if is_text:
-        is_code = _CODED.fullmatch("\n".join(map(str, written[:_FEW])))
-        return bool(is_code and rows <= 4 * len(times))
+        return bool(_CODED.fullmatch(texts)) and rows <= 4 * len(times)
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
@@ -445,7 +447,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     bounds = low, high = float(present.min()), float(present.max())
     is_number = column.type == "number"
     marks = _marks(present) if is_number else []
-    is_plain = ~np.isin(present, np.array(marks, float))
+    is_plain = ~np.isin(present, marks)
     lowest, fifth, median, upper, top, highest = np.quantile(
         present[is_plain] if is_plain.any() else present,
         [0, 0.05, 0.5, 0.9, 0.95, 1],
@@ -468,12 +470,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         from_data=bounds + fill,
     )
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    if column.type == "date":
-        marks = [
-            day
-            for day in literals.WORDS["placeholders"]
-            if literals.days(day) in bounds
-        ]
+    texts = [f"{mark:.15g}" for mark in marks] + [
+        day
+        for day in literals.WORDS["placeholders"]
+        if column.type == "date" and literals.days(day) in bounds
+    ]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -483,13 +484,13 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
         'then type = "drop"': is_whole
         and len(codes) > max(_FEW, _DIFFERENT * len(present)),
-        f"{', '.join(marks)}: a missing {column.type}? state it in missing": marks,
+        f"{', '.join(texts)}: a missing {column.type}? state it in missing": texts,
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
 
 
-def _marks(numbers: np.ndarray) -> list[str]:
+def _marks(numbers: np.ndarray) -> list[float]:
     """Numbers such as -9, 0, 99 and 999, which may mean a missing one.
 
     At an end they occur more than once, and apart: negative ones if no other number is
@@ -519,7 +520,7 @@ def _marks(numbers: np.ndarray) -> list[str]:
         for at in marks
         if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
     ]
-    return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
+    return [*values[:low], *amid, *values[high:]]
 
 
 def _ends_apart(values: np.ndarray) -> bool:
@@ -592,11 +593,7 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
         is_mixed = re.fullmatch(r"([0-9]+\n)+[^0-9]+", "\n".join(texts))
-        question = (
-            "numbers and words: codes of several sites? write them alike, and marks of "
-            "missing cells blank"
-        )
-        return question * bool(is_mixed)
+        return _MIXED if is_mixed else ""
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds
