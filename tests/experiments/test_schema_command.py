@@ -476,7 +476,9 @@ def test_texts_that_count_as_missing_are_named_apart_from_their_column(
         refused = command(*confirm, f"--known={known}")
         assert_sentence(refused, "or --known=NAME if no record told you")
         assert f"\n  {left}\nBy --known" in refused.stdout
-        reason = "of missing no\nmark tells whether the records suggested it"
+        reason = (
+            "texts\nthat count as missing are listed, too, since nothing shows where"
+        )
         assert (reason in refused.stdout) == ("missing" in left)
         assert schema.read_text() == before
     typed = command(*confirm, "--known=dose.mising")

@@ -97,9 +97,6 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
                 "cell; put quotes around the whole cell, and double those inside it "
                 "(or it opens a quote that no later line closes)"
             )
-    form = Form(
-        codec if codec in literals.ENCODINGS else literals.ENCODINGS[0], divider
-    )
     names, columns = _columns(raw, start, divider, path)
     del raw  # before the columns are normalised
     table = cells.Columns()
@@ -107,9 +104,13 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
         table[names[len(table)]] = cells.normal_texts(columns.pop(0))
     again = np.all([pc.equal(table[name], name) for name in names], axis=0)
     if again.any():
-        at = cells.place(table[names[0]], again)
-        raise ValueError(f"{path} has its header again {at}: leave such lines out")
-    return table, form
+        raise ValueError(
+            f"{path} has its header again {cells.place(table[names[0]], again)}: leave "
+            "such lines out"
+        )
+    return table, Form(
+        codec if codec in literals.ENCODINGS else literals.ENCODINGS[0], divider
+    )
 
 
 def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str]:

@@ -45,7 +45,6 @@ _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
-_ROUND = 100
 _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
@@ -131,10 +130,10 @@ def proposed(
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, notation)
-                texts, _ = cells.distinct(column.filter(pa.array(~np.isnan(numbers))))
+                present = column.filter(pa.array(~np.isnan(numbers)))
                 questions += [
                     _units(numbers, of_client, client_names),
-                    _form(texts * is_open, "forms"),
+                    _form(cells.distinct(present)[0] * is_open, "forms"),
                 ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
@@ -244,8 +243,8 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = _PERSON.match(name)
-    filled = column.filter(pa.array(~cells.is_missing(column)))
-    written, counts = pc.value_counts(filled).flatten()
+    is_filled = pa.array(~cells.is_missing(column))
+    written, counts = pc.value_counts(column.filter(is_filled)).flatten()
     times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
     texts = "\n".join(map(str, cells.texts(written[:_FEW])))
@@ -259,10 +258,8 @@ def repeats(name: str, column: Cells) -> bool:
     if rows > _VISITS * len(times):
         return False
     is_text = np.isnan(numbers).any()
-    if is_text and literals.kind(str(written[0]), Notation()) not in (
-        "text",
-        "missing",
-    ):
+    first = literals.kind(str(written[0]), Notation())
+    if is_text and first not in ("text", "missing"):
         return False
     hint = _ID.search(name)
     if hint and not hint["word"]:
@@ -362,7 +359,7 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     scale = SchemaColumn(
         type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
     )
-    scaled, note = _numeric(scale, values, np.isnan(values))
+    scaled, note = _numeric(scale, values)
     questions = [
         f"{files.shortened([*map(files.quoted, texts)])}: {question}"
         for texts, question in (
@@ -383,8 +380,9 @@ def _code(
     """Leaves numbers out that count nothing; None where they may."""
     is_code = pc.match_substring_regex(cells.texts(column), _CODE).to_numpy()
     if is_code.any():
-        example = column[int(is_code.argmax())].as_py()
-        why = f"{files.quoted(example)}: a code, no number"
+        why = (
+            f"{files.quoted(column[int(is_code.argmax())].as_py())}: a code, no number"
+        )
         if cells.num_distinct(column) > _FEW:
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
@@ -396,9 +394,11 @@ def _code(
         return None
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
-    same_length = digits.min() == digits.max()
-    ends = present % _ROUND  # a quantity is often rounded, as 45000; no code is
-    if same_length and digits[0] >= _LONG_CODE and present.min() > 0 and ends.any():
+    if (
+        digits.min() == digits.max() >= _LONG_CODE
+        and present.min() > 0
+        and (present % 100).any()  # a quantity is often rounded, as 45000; no code is
+    ):
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
     if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
@@ -409,10 +409,9 @@ def _code(
 
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
-    example, count = rest[0].as_py(), cells.num_distinct(column)
-    texts = pc.unique(rest).to_pylist()
-    hint = _form([example], "hints") or _form(texts * (count < len(column)), "digits")
-    hint = hint and f"{files.quoted(example)}: {hint}"
+    texts, count = pc.unique(rest).to_pylist(), cells.num_distinct(column)
+    hint = _form(texts[:1], "hints") or _form(texts * (count < len(column)), "digits")
+    hint = hint and f"{files.quoted(texts[0])}: {hint}"
     if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
@@ -438,11 +437,12 @@ def _spellings(names: Sequence[str]) -> str:
     return words and f"{words} differ in capitals alone: write them one way"
 
 
-def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
+def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:
     """Bounds from the least to the largest value; the median fills missing cells.
 
     Numbers that may mean a missing one decide on bounds alone.
     """
+    missing = np.isnan(values)
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
     is_number = column.type == "number"
@@ -650,10 +650,8 @@ def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaCo
         )
     if kinds != {"text"}:  # the encoder refuses some
         of_train = numbers[is_train & finite]
-        low, high = map(
-            float, (of_train.min(initial=np.inf), of_train.max(initial=-np.inf))
-        )
-        return SchemaColumn("number", (low, high), from_data=True)
+        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+        return SchemaColumn("number", (float(low), float(high)), from_data=True)
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
