@@ -400,7 +400,7 @@ def test_a_fill_where_the_draft_has_none_is_no_entry_of_the_records(
     schema.write_text(text.replace("[0.4, 10, 4]", mark))
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm, "--known=kind,ill").stdout
-    assert 'too\n  dose: missing = ["-9"]\nBy --known' in refused
+    assert 'suggested them\n  dose: missing = ["-9"]\nBy --known' in refused
     stated = succeeds(*confirm, "--known=kind,ill,dose.missing").stdout
     assert "bounds = [50.0, 500.0], fill = 350.0, missing" in stated
 
@@ -475,7 +475,7 @@ def test_texts_that_count_as_missing_are_named_apart_from_their_column(
         refused = command(*confirm, f"--known={known}")
         assert_sentence(refused, "or --known=NAME if no record told you")
         assert f"\n  {left}\nBy --known" in refused.stdout
-        reason = "of missing no\nmark tells whether the records suggested it"
+        reason = "marks\nof missing cells are listed, too: the file does not show"
         assert (reason in refused.stdout) == ("missing" in left)
         assert schema.read_text() == before
     typed = command(*confirm, "--known=dose.mising")

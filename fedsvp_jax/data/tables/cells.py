@@ -80,9 +80,9 @@ def column_of(values: Any, source: str) -> Cells:
 
 def is_numeric(column: Cells) -> bool:
     """Whether a column came as numbers or truth values."""
-    kind, types = column.type, pa.types
-    numeric = types.is_integer(kind) or types.is_floating(kind)
-    return numeric or types.is_decimal(kind) or types.is_boolean(kind)
+    types = pa.types
+    kinds = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
+    return any(is_kind(column.type) for is_kind in kinds)
 
 
 def _mixed_texts(values: list[Any], source: str) -> list[str]:

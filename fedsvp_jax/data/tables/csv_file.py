@@ -20,7 +20,6 @@ from . import cells, files, literals
 
 _BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
-_DECLARED = re.compile(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -79,7 +78,7 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
     if b"\0" in raw:
         raise ValueError(f"{path} holds NUL bytes: it is no text file")
     start = 0
-    if declared := _DECLARED.match(raw):
+    if declared := re.match(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', raw, re.I):
         divider = declared[1].decode().replace("\\t", "\t")
         start = declared.end()
     else:
@@ -98,9 +97,6 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
                 "cell; put quotes around the whole cell, and double those inside it "
                 "(or it opens a quote that no later line closes)"
             )
-    form = Form(
-        codec if codec in literals.ENCODINGS else literals.ENCODINGS[0], divider
-    )
     names, columns = _columns(raw, start, divider, path)
     del raw  # before the columns are normalised
     table = cells.Columns()
@@ -108,9 +104,13 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
         table[names[len(table)]] = cells.normal_texts(columns.pop(0))
     again = np.all([pc.equal(table[name], name) for name in names], axis=0)
     if again.any():
-        at = cells.place(table[names[0]], again)
-        raise ValueError(f"{path} has its header again {at}: leave such lines out")
-    return table, form
+        raise ValueError(
+            f"{path} has its header again {cells.place(table[names[0]], again)}: leave "
+            "such lines out"
+        )
+    return table, Form(
+        codec if codec in literals.ENCODINGS else literals.ENCODINGS[0], divider
+    )
 
 
 def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str]:

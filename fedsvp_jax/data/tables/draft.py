@@ -33,7 +33,7 @@ from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER, _ID, _PERSON, _DATED, _CODED = map(
+_NUMBER, _ID, _PERSON, _DATED, _DAYS, _CODED = map(
     re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
@@ -43,14 +43,16 @@ REPEAT = (
 )
 _VISITS = 10  # rows of a person, at most, by which a column is taken for ids
 _APART = 100  # the gap between numbers of which no two are the same by chance
-_DAYS = "^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
-_ROUND = 100
 _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
+_MIXED = (
+    "numbers and words: codes of several sites? write them alike, and marks of missing "
+    "cells blank"
+)
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
@@ -128,10 +130,10 @@ def proposed(
             questions = notes[f"columns.{name}"] = [note]
             if kind.type == "number":
                 numbers, _ = encoding.marked(column, kind, notation)
-                texts, _ = cells.distinct(column.filter(pa.array(~np.isnan(numbers))))
+                present = column.filter(pa.array(~np.isnan(numbers)))
                 questions += [
                     _units(numbers, of_client, client_names),
-                    _form(texts * is_open, "forms"),
+                    _form(cells.distinct(present)[0] * is_open, "forms"),
                 ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
@@ -241,12 +243,12 @@ def repeats(name: str, column: Cells) -> bool:
     often, have many digits, repeat less than by chance, or lie far apart, not rounded.
     """
     is_person = _PERSON.match(name)
-    filled = column.filter(pa.array(~cells.is_missing(column)))
-    written, counts = pc.value_counts(filled).flatten()
+    is_filled = pa.array(~cells.is_missing(column))
+    written, counts = pc.value_counts(column.filter(is_filled)).flatten()
     times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    are_days = pc.all(pc.match_substring_regex(cells.texts(written), _DAYS))
-    is_other = (numbers % 1 > 0).any() or are_days.as_py()
+    texts = "\n".join(map(str, cells.texts(written[:_FEW])))
+    is_other = (numbers % 1 > 0).any() or _DAYS.fullmatch(texts)
     if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
@@ -256,17 +258,14 @@ def repeats(name: str, column: Cells) -> bool:
     if rows > _VISITS * len(times):
         return False
     is_text = np.isnan(numbers).any()
-    if is_text and literals.kind(str(written[0]), Notation()) not in (
-        "text",
-        "missing",
-    ):
+    first = literals.kind(str(written[0]), Notation())
+    if is_text and first not in ("text", "missing"):
         return False
     hint = _ID.search(name)
     if hint and not hint["word"]:
         return True
     if is_text:
-        is_code = _CODED.fullmatch("\n".join(map(str, written[:_FEW])))
-        return bool(is_code and rows <= 4 * len(times))
+        return bool(_CODED.fullmatch(texts)) and rows <= 4 * len(times)
     few_single = (times == 1).mean() < 0.05 and times.max() <= 2 * times.mean()
     is_rounded = (numbers % 10 == 0).mean() >= 0.2
     is_long = numbers[0] >= 10 ** (_LONG_CODE - 1) and not is_rounded
@@ -360,7 +359,7 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     scale = SchemaColumn(
         type_, form=form, missing=tuple(sorted(oddities)), limits=any(limits)
     )
-    scaled, note = _numeric(scale, values, np.isnan(values))
+    scaled, note = _numeric(scale, values)
     questions = [
         f"{files.shortened([*map(files.quoted, texts)])}: {question}"
         for texts, question in (
@@ -381,8 +380,9 @@ def _code(
     """Leaves numbers out that count nothing; None where they may."""
     is_code = pc.match_substring_regex(cells.texts(column), _CODE).to_numpy()
     if is_code.any():
-        example = column[int(is_code.argmax())].as_py()
-        why = f"{files.quoted(example)}: a code, no number"
+        why = (
+            f"{files.quoted(column[int(is_code.argmax())].as_py())}: a code, no number"
+        )
         if cells.num_distinct(column) > _FEW:
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
@@ -394,9 +394,11 @@ def _code(
         return None
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
-    same_length = digits.min() == digits.max()
-    ends = present % _ROUND  # a quantity is often rounded, as 45000; no code is
-    if same_length and digits[0] >= _LONG_CODE and present.min() > 0 and ends.any():
+    if (
+        digits.min() == digits.max() >= _LONG_CODE
+        and present.min() > 0
+        and (present % 100).any()  # a quantity is often rounded, as 45000; no code is
+    ):
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
     if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
@@ -407,10 +409,9 @@ def _code(
 
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
-    example, count = rest[0].as_py(), cells.num_distinct(column)
-    texts = pc.unique(rest).to_pylist()
-    hint = _form([example], "hints") or _form(texts * (count < len(column)), "digits")
-    hint = hint and f"{files.quoted(example)}: {hint}"
+    texts, count = pc.unique(rest).to_pylist(), cells.num_distinct(column)
+    hint = _form(texts[:1], "hints") or _form(texts * (count < len(column)), "digits")
+    hint = hint and f"{files.quoted(texts[0])}: {hint}"
     if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
@@ -436,16 +437,17 @@ def _spellings(names: Sequence[str]) -> str:
     return words and f"{words} differ in capitals alone: write them one way"
 
 
-def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
+def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:
     """Bounds from the least to the largest value; the median fills missing cells.
 
     Numbers that may mean a missing one decide on bounds alone.
     """
+    missing = np.isnan(values)
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
     is_number = column.type == "number"
     marks = _marks(present) if is_number else []
-    is_plain = ~np.isin(present, np.array(marks, float))
+    is_plain = ~np.isin(present, marks)
     lowest, fifth, median, upper, top, highest = np.quantile(
         present[is_plain] if is_plain.any() else present,
         [0, 0.05, 0.5, 0.9, 0.95, 1],
@@ -468,12 +470,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         from_data=bounds + fill,
     )
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    if column.type == "date":
-        marks = [
-            day
-            for day in literals.WORDS["placeholders"]
-            if literals.days(day) in bounds
-        ]
+    texts = [f"{mark:.15g}" for mark in marks] + [
+        day
+        for day in literals.WORDS["placeholders"]
+        if column.type == "date" and literals.days(day) in bounds
+    ]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -483,13 +484,13 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
         'then type = "drop"': is_whole
         and len(codes) > max(_FEW, _DIFFERENT * len(present)),
-        f"{', '.join(marks)}: a missing {column.type}? state it in missing": marks,
+        f"{', '.join(texts)}: a missing {column.type}? state it in missing": texts,
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
 
 
-def _marks(numbers: np.ndarray) -> list[str]:
+def _marks(numbers: np.ndarray) -> list[float]:
     """Numbers such as -9, 0, 99 and 999, which may mean a missing one.
 
     At an end they occur more than once, and apart: negative ones if no other number is
@@ -519,7 +520,7 @@ def _marks(numbers: np.ndarray) -> list[str]:
         for at in marks
         if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
     ]
-    return [f"{mark:.15g}" for mark in (*values[:low], *amid, *values[high:])]
+    return [*values[:low], *amid, *values[high:]]
 
 
 def _ends_apart(values: np.ndarray) -> bool:
@@ -592,11 +593,7 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
         is_mixed = re.fullmatch(r"([0-9]+\n)+[^0-9]+", "\n".join(texts))
-        question = (
-            "numbers and words: codes of several sites? write them alike, and marks of "
-            "missing cells blank"
-        )
-        return question * bool(is_mixed)
+        return _MIXED if is_mixed else ""
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds
@@ -653,10 +650,8 @@ def _strict_column(column: Cells, is_train: np.ndarray, source: str) -> SchemaCo
         )
     if kinds != {"text"}:  # the encoder refuses some
         of_train = numbers[is_train & finite]
-        low, high = map(
-            float, (of_train.min(initial=np.inf), of_train.max(initial=-np.inf))
-        )
-        return SchemaColumn("number", (low, high), from_data=True)
+        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+        return SchemaColumn("number", (float(low), float(high)), from_data=True)
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "

@@ -24,7 +24,10 @@ _PLAIN: dict[int, str | None] = {
 }
 BEYOND = "^[<>≤≥]=? ?"  # a limit of detection
 TAIL = r"(?:[T ][0-9:.]{4,15}(?: ?[AaPp][Mm])?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
-_ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
+_ISO = re.compile(  # 20240331, too
+    r"((?:19|20)[0-9]{2}(?=[0-9]{4}$)|[0-9]{4}(?=[-/.][0-9]{1,2}[-/.]))"
+    rf"[-/.]?([0-9]{{1,2}})[-/.]?([0-9]{{1,2}}){TAIL}"
+)
 _YEAR_LAST = re.compile(rf"([0-9]{{1,2}})([./-])([0-9]{{1,2}})\2([0-9]{{4}}){TAIL}")
 _TIME = re.compile(
     r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?(?: ?([ap])m)?",
@@ -57,8 +60,7 @@ def days(text: str, form: str = DATE_FORMS[0]) -> float:
     A time of the day may follow. `3/4/2024` may be March or April: `form` decides, and
     without one of the two it is no date.
     """
-    hyphenated = re.sub("^((?:19|20)[0-9]{2})([0-9]{2})(?=[0-9]{2}$)", r"\1-\2-", text)
-    if match := _ISO.fullmatch(hyphenated):
+    if match := _ISO.fullmatch(text):
         year, month, day = map(int, match.groups())
     elif match := _YEAR_LAST.fullmatch(text):
         day, month, year = map(int, match.group(1, 3, 4))

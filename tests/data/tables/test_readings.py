@@ -335,7 +335,11 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         each("Genève", LATIN["Genève"]),
         "constant: 'Genève'",
     ),
-    "no value": ("x", each("", "NA", "n/a", "?", "NaT", "null"), "no cell has a value"),
+    "no value": (
+        "x",
+        each("", "NA", "k.A.", "n/a", "?", "NaT", "null"),
+        "no cell has a value",
+    ),
     "years of two digits": ("x", of_rows(lambda n: f"{1 + n % 28}.01.20"), "four digi"),
     "dates of two orders": (
         "x",
