@@ -17,7 +17,6 @@ from . import (
     guarantees,
     headline,
     page,
-    provenance,
     quality,
     read,
     tables,
@@ -61,7 +60,6 @@ def write_run_report(run_dir: AnyPath) -> Path:
         public=_write_protection_page(run, folder),
         sentences=headline.sentences(folder, summary),
         attributes=contributions.ranked(run),
-        origin=provenance.record("train", run.config, run.metrics, run.sha256),
     )
 
 
@@ -160,7 +158,6 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         rows=rows,
         sweep=sweep,
         cells=headline.cells("shown", rows, [config]),
-        origin=provenance.record("sweep", config, results, sweep.sha256),
     )
 
 
@@ -183,10 +180,6 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
         data={"tables": {"table": tables.columns(rows)}},
         files=files,
         rows=rows,
-        settings={
-            name: provenance.settings_text(result.config)
-            for name, result in files.items()
-        },
     )
 
 
