@@ -49,16 +49,12 @@ def _quoted(name: str) -> str:
 def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
     """Prints how well the rows are predicted whose class the file has."""
     from fedsvp_jax.data.tables import encoding, scores
-    from fedsvp_jax.report import headline
 
     classes = schema.classes
     labels = encoding.coded(written, (*classes, encoding.OTHERS), schema.label)
     scored = (labels < len(classes)) & ~np.isnan(chances).any(1)
-    quality = ""
-    if scored.any():
-        tested = scores.of_table(chances[scored], labels[scored], classes)
-        quality = headline.filled("quality", {"test_scores": tested}, {}, "rows")
-    print(messages.filled("scored.txt", schema=schema, scored=scored, quality=quality))
+    tested = scored.any() and scores.of_table(chances[scored], labels[scored], classes)
+    print(messages.filled("scored.txt", schema=schema, scored=scored, tested=tested))
 
 
 def _examples(path: Path) -> np.ndarray:

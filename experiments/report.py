@@ -46,13 +46,11 @@ def rebuild(folder: Path) -> list[Path]:
             "has the command and the mechanism's own settings",
             file=sys.stderr,
         )
-    if isinstance(files, read.SweepFiles):
-        paths = [report.write_sweep_report(folder)]
-        printed.sweep_tables(folder)
-        paths += [folder / f"table.{kind}" for kind in ("md", "tex", "csv")]
-    else:
-        paths = [report.write_run_report(folder)]
-    return paths
+    if isinstance(files, read.RunFiles):
+        return [report.write_run_report(folder)]
+    printed.sweep_tables(folder)
+    tables = (folder / f"table.{kind}" for kind in ("md", "tex", "csv"))
+    return [report.write_sweep_report(folder), *tables]
 
 
 def main(arguments: Sequence[str]) -> None:

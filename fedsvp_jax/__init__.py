@@ -23,7 +23,7 @@ docs/architecture.md. Nothing is imported before it is asked for; `import fedsvp
 itself only sets XLA's flags (devices/compiler_flags.py).
 """
 
-import importlib
+# mypy: disable-error-code="no-redef"
 from typing import TYPE_CHECKING, Any
 
 from fedsvp_jax.devices.compiler_flags import set_safe_flags
@@ -50,32 +50,42 @@ if TYPE_CHECKING:
 
 set_safe_flags()
 
-_ROOMS = (
-    "accounting",
-    "attacks",
-    "influence",
-    "mechanisms",
-    "models",
-    "report",
-    "run",
-    "shapley",
-)
-_HOMES = {
-    "Account": "accounting",
-    "Column": "data.dataset",
-    "Dataset": "data.dataset",
-    "ExperimentConfig": "config",
-    "Model": "core.structs",
-    "make_round": "run.own_loop",
-    "resolve": "config",
-    "sweep": "run",
-}
-
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is first asked for (PEP 562)."""
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")
+    match name:
+        case "accounting":
+            import fedsvp_jax.accounting as value
+        case "attacks":
+            import fedsvp_jax.attacks as value
+        case "influence":
+            import fedsvp_jax.influence as value
+        case "mechanisms":
+            import fedsvp_jax.mechanisms as value
+        case "models":
+            import fedsvp_jax.models as value
+        case "report":
+            import fedsvp_jax.report as value
+        case "run":
+            import fedsvp_jax.run as value
+        case "shapley":
+            import fedsvp_jax.shapley as value
+        case "Account":
+            from fedsvp_jax.accounting import Account as value
+        case "ExperimentConfig" | "resolve":
+            import fedsvp_jax.config as home
+
+            value = getattr(home, name)
+        case "Model":
+            from fedsvp_jax.core.structs import Model as value
+        case "Column" | "Dataset":
+            import fedsvp_jax.data.dataset as home
+
+            value = getattr(home, name)
+        case "sweep":
+            from fedsvp_jax.run import sweep as value
+        case "make_round":
+            from fedsvp_jax.run.own_loop import make_round as value
+        case _:
+            raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")
+    return value

@@ -80,9 +80,8 @@ def by_adversary(account: Account) -> dict[str, Record]:
     """
     sampling = account.mechanism.subsampling
     sampled = sampling is not None and min(rate for rate, _ in sampling.kinds) < 1
-    other_events = account.passes + account.other_costs.bounds > 0
-    other_events |= account.release_epsilon > 0
-    exact = not (sampled or other_events)
+    events = account.passes, account.other_costs.bounds, account.release_epsilon
+    exact = not (sampled or any(events))
     method = "pld" if sampled else "gdp"
     risks = {}
     for view in claims.views_of(account):

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax import mechanisms
@@ -19,23 +19,6 @@ _FACTS = frozenset(toml_beside(__file__, "assets/provenance.toml")["facts"])
 
 def _fields() -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in dataclasses.fields(plugin.config_class())}
-
-
-def record(
-    program: str, config: Record, rounds: Sequence[Record], hashes: Mapping[str, str]
-) -> Record:
-    """What a page says of where a result came from.
-
-    Args:
-      program, config, rounds: as `command_line` reads them.
-      hashes: name -> SHA-256, of files and parameters.
-    """
-    return {
-        "command": command_line(program, config, rounds),
-        "settings": settings_text(config),
-        "versions": config.get("versions") or {},
-        "hashes": hashes,
-    }
 
 
 def command_line(program: str, config: Record, rounds: Sequence[Record]) -> str | None:

@@ -17,7 +17,6 @@ from . import (
     guarantees,
     headline,
     page,
-    provenance,
     quality,
     read,
     tables,
@@ -42,7 +41,7 @@ def write_run_report(run_dir: AnyPath) -> Path:
       ImportError: plotly is not installed.
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
-    summary, cells = run.summary, upload_columns(run.clients)
+    cells = upload_columns(run.clients)
     values: Record = {
         "run": run,
         "schema": schema_of(folder),
@@ -59,9 +58,8 @@ def write_run_report(run_dir: AnyPath) -> Path:
         scripts=("explain.js", "cells.js") if cells else (),
         **values,
         public=_write_protection_page(run, folder),
-        sentences=headline.sentences(folder, summary),
+        sentences=headline.sentences(folder, run.summary),
         attributes=contributions.ranked(run),
-        origin=provenance.record("train", run.config, run.metrics, run.sha256),
     )
 
 
@@ -149,9 +147,8 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
     Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
     """
     sweep = read.read_sweep(sweep_dir)
-    config, results = sweep.config, sweep.results
     epsilon_page.write_epsilon_page(sweep_dir, epsilon_page.document(sweep))
-    rows = tables.summarize(results, sweep.cells)
+    rows = tables.summarize(sweep.results, sweep.cells)
     return page.write(
         Path(sweep_dir) / "report.html",
         "sweep.html",
@@ -159,8 +156,7 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         sweep=sweep,
-        cells=headline.cells("shown", rows, [config]),
-        origin=provenance.record("sweep", config, results, sweep.sha256),
+        cells=headline.cells("shown", rows, [sweep.config]),
     )
 
 
@@ -183,10 +179,6 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
         data={"tables": {"table": tables.columns(rows)}},
         files=files,
         rows=rows,
-        settings={
-            name: provenance.settings_text(result.config)
-            for name, result in files.items()
-        },
     )
 
 
@@ -197,8 +189,6 @@ def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
         for name, result in files.items()
         for row in tables.summarize(result.results, result.cells)
     ]
-    configs = [result.config for result in files.values()]
-    cells = headline.cells("shown", [row for _, row in summaries], configs)
-    return [
-        {"folder": name} | row for (name, _), row in zip(summaries, cells, strict=True)
-    ]
+    names, rows = zip(*summaries, strict=True)
+    cells = headline.cells("shown", rows, [result.config for result in files.values()])
+    return [{"folder": name} | row for name, row in zip(names, cells, strict=True)]

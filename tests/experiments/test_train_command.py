@@ -50,7 +50,9 @@ def test_a_killed_run_resumes_to_the_same_bytes_as_an_uninterrupted_one(
     assert_same_bytes(folder, whole)
 
 
-def test_the_result_stands_first_and_every_weaker_claim_below_it() -> None:
+def test_the_result_stands_first_and_every_weaker_claim_below_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One paragraph mixed verdict, ε, a broken sum and advice, in lines of 300."""
     row = {"adversary": "server", "relation": "replace one record of a client"}
     row |= {"method": "rdp", "epsilon": 3.0, "delta": 1e-5, "status": "proved"}
@@ -62,6 +64,8 @@ def test_the_result_stands_first_and_every_weaker_claim_below_it() -> None:
     summary |= {"status": {"rdp": "proved"}, "test_scores": {"auc": 0.7}}
     config = {"clipping": "per_example", "num_clients": 4, "influence_filter": "none"}
     config |= {"mechanism": "gaussian", "total_epsilon": 3.0, "secret_noise": True}
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("DIR").mkdir()
     text = messages.filled(
         "train.txt",
         config=types.SimpleNamespace(**config),
@@ -73,9 +77,7 @@ def test_the_result_stands_first_and_every_weaker_claim_below_it() -> None:
             **{"published": "", "together": "Beside.", "details": "Shares."},
             **{"unprotected": "No ε covers 3 rows.", "alone": "", "leak": ""},
         },
-        spent="",
-        place="DIR",
-        names=[],
+        place=pathlib.Path("DIR"),
     )
     first, notes = text.split("\nWarnings and notes:\n")
     assert first.startswith("Better.\nRight more often.\nAgainst the server")

@@ -107,7 +107,7 @@ def test_the_command_says_who_is_rejected_and_what_the_filter_cost(
         return messages.filled(
             "train.txt",
             **{"config": filtered(), "filter_cost": privacy.filter_cost},
-            **{"goal": None, "spent": "", "place": whole, "names": []},
+            **{"goal": None, "place": whole},
             sentences=headline.sentences(whole, summary),
             summary=summary | changes,
         )

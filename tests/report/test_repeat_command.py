@@ -118,7 +118,7 @@ def test_a_command_whose_noise_is_secret_repeats_no_number() -> None:
     part = page.templates().get_template("parts.html").module
     for secret in (False, True):
         config = {"mechanism": "none", "secret_noise": secret}
-        text = str(part.provenance(provenance.record("train", config, [], {})))
+        text = str(part.provenance("train", config, [], {}))
         assert ("the same numbers" in text) != secret
         assert ("drawn anew" in text) == secret
 
