@@ -20,7 +20,16 @@ import pyarrow as pa
 
 from ..dataset import MISFIT_SHARES, CellMasks, Dataset, Names, check_one_client
 from ..source_settings import TableSettings
-from . import cells, draft, duplicates, encoding, files, literals, table_file
+from . import (
+    cells,
+    draft,
+    duplicates,
+    encoding,
+    exchanged,
+    files,
+    literals,
+    table_file,
+)
 from .cells import Columns
 from .schema import Schema, SchemaColumn
 
@@ -224,6 +233,9 @@ def from_table(
     # For the console of who has the rows alone.
     if client is not None:
         notices += _misfits(encoded.changed_cells, clients, of_client, train)
+        notices += exchanged.questions(
+            schema, encoded.inputs, labels, of_client, clients
+        )
     if encoded.at_extremes:
         notices.append(
             f"the bounds of {', '.join(encoded.at_extremes)} are the least and "
