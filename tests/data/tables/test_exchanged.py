@@ -27,8 +27,8 @@ bounds = [140, 200]
 """
 
 
-def asked(exchanged: str, seed: int = 0, rows: int = 400) -> str:
-    """The warnings of a table of four clinics, at one of which a column is exchanged."""
+def asked(exchanged: str, seed: int = 0, rows: int = 1200) -> str:
+    """The warnings of a table of four clinics; at one of them a column is exchanged."""
     rng = np.random.default_rng(seed)
     sex = rng.integers(1, 3, rows)
     smokes, height = rng.random(rows) < 0.4, rng.normal(154 + 10 * sex, 6, rows)
