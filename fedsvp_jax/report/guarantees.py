@@ -2,12 +2,13 @@
 
 import contextlib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
-from fedsvp_jax.accounting.views import BYPASSED
+from fedsvp_jax.accounting.views import BYPASSED, SEEN
 from fedsvp_jax.core.files import Record, read_json, toml_beside
 
 from . import labels, read
@@ -15,6 +16,7 @@ from . import labels, read
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _USUAL = (1.0, 3.0, 8.0)  # ε
 _ALIKE = 0.1  # of 100 guesses
+_SUMMED = "secure aggregation shows"  # the server sums alone
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
 
@@ -48,27 +50,70 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
     return list(worst.values())
 
 
+def shared(claims: Sequence[Record]) -> Record:
+    """The strongest adversary against whom all of these claims hold, as `against` reads
+    it: their ε add up against nobody stronger.
+
+    A claim against the server, which sees every upload, holds however many clients
+    collude; one against h colluders, against fewer. Those of a secure sum may be the
+    server's.
+    """
+    numbers, servers = [], []
+    for claim in claims:
+        name, text = claim["adversary"], claim.get("assumptions") or ""
+        number = re.search(r"(\d+) colluding", name)
+        curious = float(number[1] if number else name == SEEN["curious_client"][0])
+        numbers.append(math.inf if name == "server" else curious)
+        servers.append(name == "server" or bool(number) and _SUMMED in text)
+    least = min(numbers)
+    name = SEEN["colluders" if least or all(servers) else "observer"][0].format(f"{least:g}")
+    texts = [claim.get("assumptions") or "" for claim in claims if all(servers)]
+    return {
+        "adversary": "server" if least == math.inf else name,
+        "assumptions": "; ".join(texts),
+        "one_client": all(claim.get("one_client") for claim in claims),
+    }
+
+
 def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:
     """A site's promise (`deploy.Policy.says`) as the summary of a run that kept it.
 
     Args:
       status: proved or nominal.
-      budgets: as of `ledger.write_page`; the claim is then of all together.
+      budgets: as of `ledger.write_page`; the claim is then of all together, against
+        whom all of them promise it.
     """
-    claim: Record = {**promise, "method": promise["total_accounting"], "status": status}
-    budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
-    method = max(b["total_accounting"] for b in budgets)  # rdp after pld
+    logs = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
+    claim: Record = {**promise, **shared(logs), "method": promise["total_accounting"]}
+    claim["status"] = min([status, *(b["status"] for b in logs)])  # nominal, if any is
+    claim["assumptions"] = rests = _conditions(claim["adversary"], logs)
+    method = max(b["total_accounting"] for b in logs)  # rdp after pld
     claims, risks = [claim], {}
-    if promise.get("server_epsilon") is not None:  # of a sum
-        seen = f"{BYPASSED}; {promise['assumptions']}"
+    if any(b.get("server_epsilon") is not None for b in logs):  # of a sum
+        seen = f"{BYPASSED}; {rests}"
         claims.append(claim | {"adversary": "server", "assumptions": seen})
     for row in claims:
-        pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in budgets]
+        pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in logs]
         row["epsilon"], row["delta"] = map(sum, zip(*pairs, strict=True))
-        released = any(b["release_epsilon"] for b in budgets)
+        released = any(b["release_epsilon"] for b in logs)
         if not released and math.isfinite(row["epsilon"]):
             risks[row["adversary"]] = tradeoff.of_promises(pairs, method)
     return {**claim, "guarantees": claims, "risk": risks}
+
+
+def _conditions(adversary: str, logs: Sequence[Record]) -> str:
+    """What promises rest on against their `shared` adversary, each sentence once."""
+    texts = []
+    for log in logs:
+        view = "server" if log["adversary"] == "server" else "colluders"
+        texts += f"{SEEN[view][1]}; {log.get('assumptions') or ''}".split("; ")
+    if len({log.get("run_id") or "" for log in logs} - {""}) < len(logs) > 1:
+        texts.append("no two logs of these rows take part in the same training")
+    if number := re.search(r"\d+", adversary):
+        texts = [re.sub(r"(together at most )\d+", rf"\g<1>{number[0]}", t) for t in texts]
+    groups = by_group(filter(None, texts)).values()
+    plain = {sentence: text for pairs in groups for sentence, text in reversed(pairs)}
+    return "; ".join(text for text in dict.fromkeys(texts) if text in plain.values())
 
 
 def _against(adversary: str, promise: Record) -> float:

@@ -113,12 +113,13 @@ def test_equal_rows_of_the_epsilon_page_are_one(sweep_dir: Path) -> None:
 
 def test_promises_of_several_accountings_are_one_of_the_weakest() -> None:
     """A log from before noise in whole numbers was counted by PLD is zCDP alone."""
-    terms = {"total_epsilon": 3.0, "target_delta": 1e-5, "adversary": "A"}
+    terms = {"total_epsilon": 3.0, "target_delta": 1e-5, "adversary": "server"}
     terms |= {"release_epsilon": 0.0, "relation": "R", "server_epsilon": None}
+    terms |= {"status": "proved", "assumptions": "equal weights"}
     exact, loose = (terms | {"total_accounting": name} for name in ("pld", "rdp"))
 
     def right(*budgets: dict[str, object]) -> float:
-        risk = guarantees.promised(budgets[0], "proved", budgets)["risk"]["A"]
+        risk = guarantees.promised(budgets[0], "proved", budgets)["risk"]["server"]
         assert risk["exact"] == (loose not in budgets)
         return float(risk["right_of_100"])
 
