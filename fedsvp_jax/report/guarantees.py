@@ -16,7 +16,8 @@ from . import labels, read
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _USUAL = (1.0, 3.0, 8.0)  # ε
 _ALIKE = 0.1  # of 100 guesses
-_SUMMED = "secure aggregation shows"  # the server sums alone
+_OF_SERVER = "secure aggregation shows|sees every upload"  # sums, or all
+_APART = "no two logs of these rows take part in the same training"
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
 
@@ -51,28 +52,39 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
 
 
 def shared(claims: Sequence[Record]) -> Record:
-    """The strongest adversary against whom all of these claims hold, as `against` reads
-    it: their ε add up against nobody stronger.
+    """The strongest adversary against whom all of these claims hold: their ε add up
+    against nobody stronger.
 
     A claim against the server, which sees every upload, holds however many clients
     collude; one against h colluders, against fewer. Those of a secure sum may be the
     server's.
+
+    Returns:
+      `adversary`; `assumptions` of all, each sentence once, where the server may be
+      the adversary; `one_client`.
     """
-    numbers, servers = [], []
-    for claim in claims:
-        name, text = claim["adversary"], claim.get("assumptions") or ""
-        number = re.search(r"(\d+) colluding", name)
-        curious = float(number[1] if number else name == SEEN["curious_client"][0])
-        numbers.append(math.inf if name == "server" else curious)
-        servers.append(name == "server" or bool(number) and _SUMMED in text)
-    least = min(numbers)
-    name = SEEN["colluders" if least or all(servers) else "observer"][0].format(f"{least:g}")
-    texts = [claim.get("assumptions") or "" for claim in claims if all(servers)]
+    number = min(_pooled(claim["adversary"]) for claim in claims)
+    texts = [claim.get("assumptions") or "" for claim in claims]
+    with_server = all(re.search(_OF_SERVER, text) for text in texts)
+    joined = re.sub(r"(?<=together at most )\d+", f"{number:g}", "; ".join(texts))
+    rules = {_rule(text)[1]: text for text in joined.split("; ") if text}
+    view = "colluders" if number or with_server else "observer"
     return {
-        "adversary": "server" if least == math.inf else name,
-        "assumptions": "; ".join(texts),
+        "adversary": SEEN["server" if number == math.inf else view][0].format(
+            f"{number:g}"
+        ),
+        "assumptions": "; ".join(rules.values()) if with_server else "",
         "one_client": all(claim.get("one_client") for claim in claims),
     }
+
+
+def _pooled(adversary: str) -> float:
+    """How many clients tell an adversary what they know; the server, that of all."""
+    number = re.search(r"\d+", adversary)
+    curious = adversary == SEEN["curious_client"][0]
+    return (
+        math.inf if adversary == "server" else float(number[0] if number else curious)
+    )
 
 
 def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:
@@ -81,39 +93,30 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
     Args:
       status: proved or nominal.
       budgets: as of `ledger.write_page`; the claim is then of all together, against
-        whom all of them promise it.
+        the adversary that they share.
     """
-    logs = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
-    claim: Record = {**promise, **shared(logs), "method": promise["total_accounting"]}
-    claim["status"] = min([status, *(b["status"] for b in logs)])  # nominal, if any is
-    claim["assumptions"] = rests = _conditions(claim["adversary"], logs)
-    method = max(b["total_accounting"] for b in logs)  # rdp after pld
-    claims, risks = [claim], {}
-    if any(b.get("server_epsilon") is not None for b in logs):  # of a sum
-        seen = f"{BYPASSED}; {rests}"
+    budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
+    claims, risks = [], {}
+    for b in budgets:
+        sees = SEEN.get(b["adversary"], SEEN["colluders"])[1]
+        claims.append(b | {"assumptions": f"{sees}; {b['assumptions']}"})
+    claim: Record = promise | shared(claims)
+    if len({b.get("run_id") for b in budgets} - {None}) < len(budgets) > 1:
+        claim["assumptions"] += f"; {_APART}"
+    claim["method"] = promise["total_accounting"]
+    claim["status"] = min(status, *(b["status"] for b in budgets))  # nominal, if any is
+    method = max(b["total_accounting"] for b in budgets)  # rdp after pld
+    claims = [claim]
+    if claim["adversary"] != "server":  # of a sum
+        seen = f"{BYPASSED}; {claim['assumptions']}"
         claims.append(claim | {"adversary": "server", "assumptions": seen})
     for row in claims:
-        pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in logs]
+        pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in budgets]
         row["epsilon"], row["delta"] = map(sum, zip(*pairs, strict=True))
-        released = any(b["release_epsilon"] for b in logs)
+        released = any(b["release_epsilon"] for b in budgets)
         if not released and math.isfinite(row["epsilon"]):
             risks[row["adversary"]] = tradeoff.of_promises(pairs, method)
     return {**claim, "guarantees": claims, "risk": risks}
-
-
-def _conditions(adversary: str, logs: Sequence[Record]) -> str:
-    """What promises rest on against their `shared` adversary, each sentence once."""
-    texts = []
-    for log in logs:
-        view = "server" if log["adversary"] == "server" else "colluders"
-        texts += f"{SEEN[view][1]}; {log.get('assumptions') or ''}".split("; ")
-    if len({log.get("run_id") or "" for log in logs} - {""}) < len(logs) > 1:
-        texts.append("no two logs of these rows take part in the same training")
-    if number := re.search(r"\d+", adversary):
-        texts = [re.sub(r"(together at most )\d+", rf"\g<1>{number[0]}", t) for t in texts]
-    groups = by_group(filter(None, texts)).values()
-    plain = {sentence: text for pairs in groups for sentence, text in reversed(pairs)}
-    return "; ".join(text for text in dict.fromkeys(texts) if text in plain.values())
 
 
 def _against(adversary: str, promise: Record) -> float:
@@ -180,14 +183,16 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     """
     groups: dict[str, list[tuple[str, str]]] = {group["head"]: [] for group in _GROUPS}
     for text in assumptions:
-        head, sentence = next(
-            (
-                (group["head"], sentence)
-                for group in _GROUPS
-                for words, sentence in group["rules"].items()
-                if words in text
-            ),
-            (_GROUPS[-1]["head"], ""),
-        )
-        groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
+        head, sentence = _rule(text)
+        groups[head].append((sentence, text))
     return groups
+
+
+def _rule(text: str) -> tuple[str, str]:
+    """The head of an assumption's group, and the sentence for readers."""
+    sentence = f"{text[:1].upper()}{text[1:]}."
+    for group in _GROUPS:
+        for words, plain in group["rules"].items():
+            if words in text:
+                return group["head"], plain or sentence
+    return _GROUPS[-1]["head"], sentence

@@ -449,7 +449,10 @@ def test_a_second_budget_of_a_table_is_seen(
     assert_sentence(forgotten, has)
     assert not (tmp_path / "log").exists()
     shown = join(dealt, 3, tmp_path / "log", "--again", folder=anew)
-    assert shown.status == 0 and "in all ε = 6 at δ = 2e-05 (proved), against" in shown.stdout, shown
+    assert (
+        shown.status == 0
+        and "in all ε = 6 at δ = 2e-05 (proved), against" in shown.stdout
+    ), shown
 
 
 @pytest.mark.hole
@@ -476,7 +479,10 @@ def test_two_logs_of_one_table_never_answer_in_one_training(
     assert policy.agreement != Site(log).policy.agreement
     with pytest.raises(Refused, match="settings when its log was begun: run_id is"):
         Site(log, policy).read()
-    added, condition = "in all ε = 6 at δ = 2e-05", "more, if two of these logs take part"
+    added, condition = (
+        "in all ε = 6 at δ = 2e-05",
+        "more, if two of these logs take part",
+    )
     shown = command("experiments.ledger", str(log)).stdout
     assert added in shown and condition not in shown
     # A list, a proposal and a log of an earlier version, which had no id.
@@ -1026,7 +1032,9 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
     added = f"ε = 6 at δ = 2e-05 (proved), against the weakest adversary of these logs: {whom}"
     assert added in ended.stdout
     for number in (1, 3):
-        shown = command("experiments.ledger", str(tmp_path / str(number)), f"--page={page}")
+        shown = command(
+            "experiments.ledger", str(tmp_path / str(number)), f"--page={page}"
+        )
         text = " ".join(html.unescape(page.read_text()).split())
         assert shown.status == 0 and added in shown.stdout and added in text
         front, details = text.split('<section id="details"')

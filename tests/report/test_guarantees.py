@@ -143,7 +143,9 @@ def of_sum(clients: int, colluders: int, epsilon: float, run: str) -> dict[str, 
     }
 
 
-@pytest.mark.parametrize(("clients", "numbers"), [(20, (2, 18)), (3, (1, 2)), (9, (0, 4))])
+@pytest.mark.parametrize(
+    ("clients", "numbers"), [(20, (2, 18)), (3, (1, 2)), (9, (0, 4))]
+)
 def test_logs_add_up_against_the_fewest_colluders(
     clients: int, numbers: tuple[int, int]
 ) -> None:
@@ -183,8 +185,9 @@ def test_a_log_that_hides_uploads_and_one_of_a_sum_add_up() -> None:
         summary = guarantees.promised(logs[0], "proved", logs)
         main, server = guarantees.strongest([summary])
         assert (main["epsilon"], server["epsilon"]) == (2.0, 101.0)
-        assert "sees sums alone (in a training without a secure sum, every upload), " in (
-            headline.filled("against", main)
+        assert (
+            "sees sums alone (in a training without a secure sum, every upload), "
+            in (headline.filled("against", main))
         )
         assert "together at most 2" in main["assumptions"]
         assert server["adversary"] == "server"
