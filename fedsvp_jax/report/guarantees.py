@@ -16,7 +16,7 @@ from . import labels, read
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _USUAL = (1.0, 3.0, 8.0)  # ε
 _ALIKE = 0.1  # of 100 guesses
-_OF_SERVER = "secure aggregation shows|sees every upload"  # sums, or all
+_SUMMED = "secure aggregation shows"  # the server sums alone
 _APART = "no two logs of these rows take part in the same training"
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
@@ -56,35 +56,27 @@ def shared(claims: Sequence[Record]) -> Record:
     against nobody stronger.
 
     A claim against the server, which sees every upload, holds however many clients
-    collude; one against h colluders, against fewer. Those of a secure sum may be the
-    server's.
+    collude; one of a sum against h colluders, against fewer; every other one at least
+    against an observer of the model.
 
     Returns:
-      `adversary`; `assumptions` of all, each sentence once, where the server may be
-      the adversary; `one_client`.
+      `adversary`, and the `assumptions` of all, each sentence once.
     """
-    number = min(_pooled(claim["adversary"]) for claim in claims)
-    texts = [claim.get("assumptions") or "" for claim in claims]
-    with_server = all(re.search(_OF_SERVER, text) for text in texts)
-    joined = re.sub(r"(?<=together at most )\d+", f"{number:g}", "; ".join(texts))
-    rules = {_rule(text)[1]: text for text in joined.split("; ") if text}
-    view = "colluders" if number or with_server else "observer"
-    return {
-        "adversary": SEEN["server" if number == math.inf else view][0].format(
-            f"{number:g}"
-        ),
-        "assumptions": "; ".join(rules.values()) if with_server else "",
-        "one_client": all(claim.get("one_client") for claim in claims),
-    }
-
-
-def _pooled(adversary: str) -> float:
-    """How many clients tell an adversary what they know; the server, that of all."""
-    number = re.search(r"\d+", adversary)
-    curious = adversary == SEEN["curious_client"][0]
-    return (
-        math.inf if adversary == "server" else float(number[0] if number else curious)
+    number, texts = math.inf, []
+    for claim in claims:
+        texts.append(claim.get("assumptions") or "")
+        if claim["adversary"] != "server":
+            of_sum = (
+                re.search(r"\d+", claim["adversary"]) if _SUMMED in texts[-1] else None
+            )
+            number = min(number, int(of_sum[0]) if of_sum else -1)
+    view = (
+        "server" if number == math.inf else "colluders" if number >= 0 else "observer"
     )
+    joined = re.sub(r"(?<=together at most )\d+", f"{number}", "; ".join(texts))
+    rules = {_rule(text)[1]: text for text in joined.split("; ")}
+    adversary = SEEN[view][0].format(number)
+    return {"adversary": adversary, "assumptions": "; ".join(rules.values())}
 
 
 def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:

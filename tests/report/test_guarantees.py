@@ -216,10 +216,8 @@ def test_of_runs_the_adversary_of_all_is_named() -> None:
     assert name(server, server) == "the server, which sees every upload"
     assert "even if 2 clients tell it all they know; any 2 other" in name(two, many)
     assert "every upload), even if 2 clients" in name(two, server)
-    assert name(trusted, many) == "any 3 other clients together"
-    assert name(trusted, two) == "any 2 other clients together"
-    assert name(curious, two, server) == "any one other client"
-    assert name(observer, two) == "whoever sees the published model"
+    for weaker in (trusted, curious, observer):
+        assert name(weaker, two, server) == "whoever sees the published model"
 
 
 def test_promises_of_several_accountings_are_one_of_the_weakest() -> None:
