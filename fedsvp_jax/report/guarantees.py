@@ -16,7 +16,7 @@ from . import labels, read
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _USUAL = (1.0, 3.0, 8.0)  # ε
 _ALIKE = 0.1  # of 100 guesses
-_SUMMED = "secure aggregation shows"  # the server sums alone
+_OF_SUM = "(\\d+) colluding.* secure aggregation shows"
 _APART = "no two logs of these rows take part in the same training"
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
@@ -62,21 +62,19 @@ def shared(claims: Sequence[Record]) -> Record:
     Returns:
       `adversary`, and the `assumptions` of all, each sentence once.
     """
-    number, texts = math.inf, []
+    numbers, texts = [], "; ".join(str(claim.get("assumptions")) for claim in claims)
     for claim in claims:
-        texts.append(claim.get("assumptions") or "")
-        if claim["adversary"] != "server":
-            of_sum = (
-                re.search(r"\d+", claim["adversary"]) if _SUMMED in texts[-1] else None
-            )
-            number = min(number, int(of_sum[0]) if of_sum else -1)
-    view = (
-        "server" if number == math.inf else "colluders" if number >= 0 else "observer"
-    )
-    joined = re.sub(r"(?<=together at most )\d+", f"{number}", "; ".join(texts))
-    rules = {_rule(text)[1]: text for text in joined.split("; ")}
-    adversary = SEEN[view][0].format(number)
-    return {"adversary": adversary, "assumptions": "; ".join(rules.values())}
+        of_sum = re.search(_OF_SUM, f"{claim['adversary']}: {claim.get('assumptions')}")
+        otherwise = math.inf if claim["adversary"] == "server" else -1
+        numbers.append(int(of_sum[1]) if of_sum else otherwise)
+    number = min(numbers)
+    weakest = claims[numbers.index(number)]["adversary"]
+    texts = re.sub(r"(?<=together at most )\d+", str(number), texts)
+    rules = {_rule(text)[1]: text for text in texts.split("; ")}
+    return {
+        "adversary": SEEN["observer"][0] if number < 0 else weakest,
+        "assumptions": "; ".join(rules.values()),
+    }
 
 
 def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:
@@ -92,12 +90,11 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
     for b in budgets:
         sees = SEEN.get(b["adversary"], SEEN["colluders"])[1]
         claims.append(b | {"assumptions": f"{sees}; {b['assumptions']}"})
-    claim: Record = promise | shared(claims)
+    method = max(b["total_accounting"] for b in budgets)  # rdp after pld
+    status = min(status, *(b["status"] for b in budgets))  # nominal, if one is
+    claim: Record = promise | shared(claims) | {"method": method, "status": status}
     if len({b.get("run_id") for b in budgets} - {None}) < len(budgets) > 1:
         claim["assumptions"] += f"; {_APART}"
-    claim["method"] = promise["total_accounting"]
-    claim["status"] = min(status, *(b["status"] for b in budgets))  # nominal, if any is
-    method = max(b["total_accounting"] for b in budgets)  # rdp after pld
     claims = [claim]
     if claim["adversary"] != "server":  # of a sum
         seen = f"{BYPASSED}; {claim['assumptions']}"

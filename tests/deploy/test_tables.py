@@ -1029,7 +1029,8 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
         ended = command("experiments.site", *words)
         assert ended.status == 0, ended
     whom = "the server, which sees sums alone, even if one client tells it all it knows"
-    added = f"ε = 6 at δ = 2e-05 (proved), against the weakest adversary of these logs: {whom}"
+    added = "ε = 6 at δ = 2e-05 (proved), against the weakest adversary of these logs: "
+    added += whom
     assert added in ended.stdout
     for number in (1, 3):
         shown = command(
@@ -1052,7 +1053,7 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
                 assert part.count(condition) == 1, condition
         assert "Is ε = 6, of all logs together, a reasonable choice?" in front
         assert (
-            "Test rows: ε = 3 by one count of scores, which is still to come; by all logs "
-            "together ε = 6 at most, whether a log trains with the row or counts it."
+            "Test rows: ε = 3 by one count of scores, which is still to come; by all "
+            "logs together ε = 6 at most, whether a log trains with the row or counts"
         ) in front
         assert "of all rounds of this log together: ε = 3, against the same" in front

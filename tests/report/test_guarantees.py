@@ -138,8 +138,8 @@ def of_sum(clients: int, colluders: int, epsilon: float, run: str) -> dict[str, 
         "status": "proved",
         "run_id": run,
         "adversary": f"honest-but-curious clients, {colluders} colluding",
-        "assumptions": "secure aggregation shows the sum of a cohort alone; clients that "
-        f"drop out and those that collude are together at most {colluders}",
+        "assumptions": "secure aggregation shows the sum of a cohort alone; clients "
+        f"that drop out and those that collude are together at most {colluders}",
     }
 
 

@@ -231,8 +231,8 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
     assert (
         "1 other run on a file named t.csv lies beside this one. If both models are "
         "published, their ε add up: ε = 5.5 at δ = 2e-05 for replacing one record of a "
-        "client, against the server, which sees every upload (proved, if the seed stays "
-        "secret). Runs in other folders, sweeps"
+        "client, against the server, which sees every upload (proved, if the seed "
+        "stays secret). Runs in other folders, sweeps"
     ) in sentence(first)
     assert "ε = 3, of this run without others on the same table, a re" in page_of(first)
     put("c", "t.csv", 1.0, status="nominal")
