@@ -65,15 +65,16 @@ def shared(claims: Sequence[Record]) -> Record:
     numbers, texts = [], "; ".join(str(claim.get("assumptions")) for claim in claims)
     for claim in claims:
         of_sum = re.search(_OF_SUM, f"{claim['adversary']}: {claim.get('assumptions')}")
-        otherwise = math.inf if claim["adversary"] == "server" else -1
-        numbers.append(int(of_sum[1]) if of_sum else otherwise)
+        server = math.inf if claim["adversary"] == "server" else -1
+        numbers.append(int(of_sum[1]) if of_sum else server)
     number = min(numbers)
     weakest = claims[numbers.index(number)]["adversary"]
     texts = re.sub(r"(?<=together at most )\d+", str(number), texts)
-    rules = {_rule(text)[1]: text for text in texts.split("; ")}
+    groups = by_group(texts.split("; ")).values()
+    rests = dict(pair for pairs in groups for pair in pairs)
     return {
         "adversary": SEEN["observer"][0] if number < 0 else weakest,
-        "assumptions": "; ".join(rules.values()),
+        "assumptions": "; ".join(rests.values()),
     }
 
 
@@ -172,16 +173,14 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     """
     groups: dict[str, list[tuple[str, str]]] = {group["head"]: [] for group in _GROUPS}
     for text in assumptions:
-        head, sentence = _rule(text)
-        groups[head].append((sentence, text))
+        head, sentence = next(
+            (
+                (group["head"], sentence)
+                for group in _GROUPS
+                for words, sentence in group["rules"].items()
+                if words in text
+            ),
+            (_GROUPS[-1]["head"], ""),
+        )
+        groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
     return groups
-
-
-def _rule(text: str) -> tuple[str, str]:
-    """The head of an assumption's group, and the sentence for readers."""
-    sentence = f"{text[:1].upper()}{text[1:]}."
-    for group in _GROUPS:
-        for words, plain in group["rules"].items():
-            if words in text:
-                return group["head"], plain or sentence
-    return _GROUPS[-1]["head"], sentence
