@@ -70,11 +70,13 @@ def shared(claims: Sequence[Record]) -> Record:
     number = min(numbers)
     weakest = claims[numbers.index(number)]["adversary"]
     texts = re.sub(r"(?<=together at most )\d+", str(number), texts)
-    groups = by_group(texts.split("; ")).values()
-    rests = dict(pair for pairs in groups for pair in pairs)
+    rests: dict[str, dict[str, None]] = {}  # each log has its own number of sharers
+    for pairs in by_group(texts.split("; ")).values():
+        for sentence, text in pairs:
+            rests.setdefault(sentence, {})[text] = None
     return {
         "adversary": SEEN["observer"][0] if number < 0 else weakest,
-        "assumptions": "; ".join(rests.values()),
+        "assumptions": "; ".join(map(", or ".join, rests.values())),
     }
 
 

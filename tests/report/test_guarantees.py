@@ -138,7 +138,8 @@ def of_sum(clients: int, colluders: int, epsilon: float, run: str) -> dict[str, 
         "status": "proved",
         "run_id": run,
         "adversary": f"honest-but-curious clients, {colluders} colluding",
-        "assumptions": "secure aggregation shows the sum of a cohort alone; clients "
+        "assumptions": "secure aggregation shows the sum of a cohort alone; "
+        f"adds its share of the noise, 1/√({clients} - {colluders}); clients "
         f"that drop out and those that collude are together at most {colluders}",
     }
 
@@ -168,6 +169,8 @@ def test_logs_add_up_against_the_fewest_colluders(
         assert named == numbers[0] and claim["status"] == "proved"
         shown = headline.filled("all_budgets", [dict(log, log="l") for log in logs])
         assert "against the weakest adversary of these logs: the server" in shown
+        shares = [f"share of the noise, 1/√({clients} - {h})" for h in numbers]
+        assert f"adds its {shares[0]}, or adds its {shares[1]}" in claim["assumptions"]
         assert headline.filled("against", claim) in shown.replace(", and against", ";")
     with_nominal = [*logs, logs[0] | {"status": "nominal"}]
     assert guarantees.promised(promise, "proved", with_nominal)["status"] == "nominal"
