@@ -2,12 +2,13 @@
 
 import contextlib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
-from fedsvp_jax.accounting.views import BYPASSED
+from fedsvp_jax.accounting.views import BYPASSED, SEEN
 from fedsvp_jax.core.files import Record, read_json, toml_beside
 
 from . import labels, read
@@ -15,6 +16,8 @@ from . import labels, read
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _USUAL = (1.0, 3.0, 8.0)  # ε
 _ALIKE = 0.1  # of 100 guesses
+_OF_SUM = "(\\d+) colluding.* secure aggregation shows"
+_APART = "no two logs of these rows take part in the same training"
 _GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
 
@@ -48,19 +51,56 @@ def strongest(cells: Iterable[Record]) -> list[Record]:
     return list(worst.values())
 
 
+def shared(claims: Sequence[Record]) -> Record:
+    """The strongest adversary against whom all of these claims hold: their ε add up
+    against nobody stronger.
+
+    A claim against the server, which sees every upload, holds however many clients
+    collude; one of a sum against h colluders, against fewer; every other one at least
+    against an observer of the model.
+
+    Returns:
+      `adversary`, and the `assumptions` of all, each sentence once.
+    """
+    numbers, texts = [], "; ".join(str(claim.get("assumptions")) for claim in claims)
+    for claim in claims:
+        of_sum = re.search(_OF_SUM, f"{claim['adversary']}: {claim.get('assumptions')}")
+        server = math.inf if claim["adversary"] == "server" else -1
+        numbers.append(int(of_sum[1]) if of_sum else server)
+    number = min(numbers)
+    weakest = claims[numbers.index(number)]["adversary"]
+    texts = re.sub(r"(?<=together at most )\d+", str(number), texts)
+    rests: dict[str, dict[str, None]] = {}  # each log has its own number of sharers
+    for pairs in by_group(texts.split("; ")).values():
+        for sentence, text in pairs:
+            rests.setdefault(sentence, {})[text] = None
+    return {
+        "adversary": SEEN["observer"][0] if number < 0 else weakest,
+        "assumptions": "; ".join(map(", or ".join, rests.values())),
+    }
+
+
 def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Record:
     """A site's promise (`deploy.Policy.says`) as the summary of a run that kept it.
 
     Args:
       status: proved or nominal.
-      budgets: as of `ledger.write_page`; the claim is then of all together.
+      budgets: as of `ledger.write_page`; the claim is then of all together, against
+        the adversary that they share.
     """
-    claim: Record = {**promise, "method": promise["total_accounting"], "status": status}
     budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]
+    claims, risks = [], {}
+    for b in budgets:
+        sees = SEEN.get(b["adversary"], SEEN["colluders"])[1]
+        claims.append(b | {"assumptions": f"{sees}; {b['assumptions']}"})
     method = max(b["total_accounting"] for b in budgets)  # rdp after pld
-    claims, risks = [claim], {}
-    if promise.get("server_epsilon") is not None:  # of a sum
-        seen = f"{BYPASSED}; {promise['assumptions']}"
+    status = min(status, *(b["status"] for b in budgets))  # nominal, if one is
+    claim: Record = promise | shared(claims) | {"method": method, "status": status}
+    if len({b.get("run_id") for b in budgets} - {None}) < len(budgets) > 1:
+        claim["assumptions"] += f"; {_APART}"
+    claims = [claim]
+    if claim["adversary"] != "server":  # of a sum
+        seen = f"{BYPASSED}; {claim['assumptions']}"
         claims.append(claim | {"adversary": "server", "assumptions": seen})
     for row in claims:
         pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in budgets]

@@ -64,6 +64,7 @@ def templates() -> Any:
         "significant": labels.significant,
         "promised": guarantees.promised,
         "risk": tradeoff.risk,
+        "shared": guarantees.shared,
         "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,

@@ -459,7 +459,10 @@ def test_a_second_budget_of_a_table_is_seen(
     assert_sentence(forgotten, has)
     assert not (tmp_path / "log").exists()
     shown = join(dealt, 3, tmp_path / "log", "--again", folder=anew)
-    assert shown.status == 0 and "in all ε = 6 at δ = 2e-05\n" in shown.stdout, shown
+    assert (
+        shown.status == 0
+        and "in all ε = 6 at δ = 2e-05 (proved), against" in shown.stdout
+    ), shown
 
 
 @pytest.mark.hole
@@ -486,19 +489,23 @@ def test_two_logs_of_one_table_never_answer_in_one_training(
     assert policy.agreement != Site(log).policy.agreement
     with pytest.raises(Refused, match="settings when its log was begun: run_id is"):
         Site(log, policy).read()
-    added, condition = "in all ε = 6 at δ = 2e-05", ", if no two of these logs answer"
+    added, condition = (
+        "in all ε = 6 at δ = 2e-05",
+        "more, if two of these logs take part",
+    )
     shown = command("experiments.ledger", str(log)).stdout
-    assert f"{added}\n" in shown and condition not in shown
+    assert added in shown and condition not in shown
     # A list, a proposal and a log of an earlier version, which had no id.
     budget_list.write_text(budget_list.read_text().replace('"run_id"', '"other"', 1))
-    assert added + condition in command("experiments.ledger", str(log)).stdout
+    shown = command("experiments.ledger", str(log)).stdout
+    assert added in shown and condition in shown
     settings = json.loads((anew / "settings.json").read_text())
     assert settings.pop("run_id")
     (anew / "settings.json").write_text(json.dumps(settings))
     earlier = join(dealt, 2, tmp_path / "earlier", folder=anew)
     assert earlier.status == 0, earlier
     again = join(dealt, 2, tmp_path / "again", "--again", folder=anew)
-    assert again.status == 0 and added + condition in again.stdout, again
+    assert again.status == 0 and condition in again.stdout, again
     # Of which nothing was spent.
     words = ("abandon", f"--log={second}", f"--witness={tmp_path / 'witness'}")
     assert command("experiments.site", *words).status == 0
@@ -1010,3 +1017,53 @@ def edited(dealt: pathlib.Path, place: pathlib.Path, changes: dict[str, Any]) ->
     client = tables.table_client(place / "log", policy)
     client.begin()
     return client
+
+
+@pytest.mark.hole
+def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It said "even if 3 clients …", of a sum that holds against 1, and two ε of one
+    count of test rows; and lacked conditions that a simulation's page has.
+    """
+    table, page = tmp_path / "own.csv", tmp_path / "protection.html"
+    table.write_bytes((dealt / "hospital-1.csv").read_bytes() + b"\n\n")
+    for number in (1, 3):
+        place, log = tmp_path / f"of-{number}", tmp_path / str(number)
+        flags = (f"--colluders={number}", "--publish_scores")
+        ended = proposed(dealt, place, *flags)
+        assert ended.status == 0, ended
+        gains = "The same holds if the secure summation is broken" not in ended.stdout
+        assert gains == (number < HOSPITALS - 1)
+        words = ("join", str(place), f"--records={table}", "--again", f"--log={log}")
+        ended = command("experiments.site", *words)
+        assert ended.status == 0, ended
+    whom = "the server, which sees sums alone, even if one client tells it all it knows"
+    added = "ε = 6 at δ = 2e-05 (proved), against the weakest adversary of these logs: "
+    added += whom
+    assert added in ended.stdout
+    for number in (1, 3):
+        shown = command(
+            "experiments.ledger", str(tmp_path / str(number)), f"--page={page}"
+        )
+        text = " ".join(html.unescape(page.read_text()).split())
+        assert shown.status == 0 and added in shown.stdout and added in text
+        front, details = text.split('<section id="details"')
+        assert f"Against {whom}, and against any one other client: ε = 6" in front
+        assert "3 clients" not in text and "3 other clients" not in text
+        copied = details.partition("art. 35)")[2]
+        for part in (front, copied):
+            assert "together are at most" not in part
+            for condition in (
+                "that drop out and those that collude are together at most 1.",
+                "Connections are encrypted, and the server keeps to the protocol: it",
+                "The other clients run this program unchanged, so that their noise is",
+                "Clients that work together know one another's noise.",
+            ):
+                assert part.count(condition) == 1, condition
+        assert "Is ε = 6, of all logs together, a reasonable choice?" in front
+        assert (
+            "Test rows: ε = 3 by one count of scores, which is still to come; by all "
+            "logs together ε = 6 at most, whether a log trains with the row or counts"
+        ) in front
+        assert "of all rounds of this log together: ε = 3, against the same" in front

@@ -1,12 +1,16 @@
 """Claims on pages: merged where equal, with assumptions by who sees to them."""
 
+import itertools
 import json
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dp_accounting.gaussian_mechanism import get_sigma_gaussian
 from page_parts import guarantee_table
+from scipy.optimize import brentq
 from scipy.stats import norm
 from small_folders import change
 
@@ -111,14 +115,123 @@ def test_equal_rows_of_the_epsilon_page_are_one(sweep_dir: Path) -> None:
     assert rows and len(rows) == len({*rows})
 
 
+def mu_of(epsilon: float, delta: float) -> float:
+    """μ of the Gaussian whose δ(ε) is this one (Dong and others 2022, Corollary 1)."""
+
+    def spare(mu: float) -> float:
+        tail = math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+        return float(norm.cdf(mu / 2 - epsilon / mu) - tail) - delta
+
+    return float(brentq(spare, 1e-3, 40))
+
+
+def of_sum(clients: int, colluders: int, epsilon: float, run: str) -> dict[str, Any]:
+    """A site's promise of a sum, as its log states it."""
+    own = 100.0 * epsilon  # of the server's view: not compared here
+    return {
+        "total_epsilon": epsilon,
+        "target_delta": 1e-5,
+        "total_accounting": "pld",
+        "release_epsilon": 0.0,
+        "relation": "replace one record of a client",
+        "server_epsilon": own,
+        "status": "proved",
+        "run_id": run,
+        "adversary": f"honest-but-curious clients, {colluders} colluding",
+        "assumptions": "secure aggregation shows the sum of a cohort alone; "
+        f"adds its share of the noise, 1/√({clients} - {colluders}); clients "
+        f"that drop out and those that collude are together at most {colluders}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("clients", "numbers"), [(20, (2, 18)), (3, (1, 2)), (9, (0, 4))]
+)
+def test_logs_add_up_against_the_fewest_colluders(
+    clients: int, numbers: tuple[int, int]
+) -> None:
+    """ "Even if 18 clients … 58 of 100" stood on a page that counted a log of 2: 67."""
+    for own, epsilon in itertools.product(numbers, (1.0, 3.0)):
+        logs = [of_sum(clients, h, epsilon, f"of {h}") for h in numbers]
+        promise = next(log for log in logs if str(own) in log["adversary"].split())
+        summary = guarantees.promised(promise, "proved", logs)
+        claim = guarantees.strongest([summary])[0]
+        said = re.findall(r"even if (\d+|one) client", headline.filled("claim", claim))
+        named = int(said[0].replace("one", "1"))
+        assert f"together at most {named}" in claim["assumptions"]
+        assert claim["assumptions"].count("together at most") == 1
+        # A share of K - h parts has all the noise for h; h' know h' shares of K.
+        mu = mu_of(epsilon, 1e-5)
+        moves = [mu * ((clients - h) / (clients - named)) ** 0.5 for h in numbers]
+        right = 100 * norm.cdf(math.hypot(*moves) / 2)
+        assert right <= claim["right"] <= 101 + right
+        assert mu_of(claim["epsilon"], claim["delta"]) >= math.hypot(*moves)
+        assert named == numbers[0] and claim["status"] == "proved"
+        shown = headline.filled("all_budgets", [dict(log, log="l") for log in logs])
+        assert "against the weakest adversary of these logs: the server" in shown
+        shares = [f"share of the noise, 1/√({clients} - {h})" for h in numbers]
+        assert f"adds its {shares[0]}, or adds its {shares[1]}" in claim["assumptions"]
+        assert headline.filled("against", claim) in shown.replace(", and against", ";")
+    with_nominal = [*logs, logs[0] | {"status": "nominal"}]
+    assert guarantees.promised(promise, "proved", with_nominal)["status"] == "nominal"
+    alike = guarantees.promised(promise, "proved", [logs[0], logs[0]])
+    assert alike["assumptions"].endswith("take part in the same training")
+
+
+def test_a_log_that_hides_uploads_and_one_of_a_sum_add_up() -> None:
+    of_uploads = of_sum(20, 2, 1.0, "other") | {
+        "adversary": "server",
+        "server_epsilon": None,
+        "assumptions": "nothing else leaves the client",
+    }
+    for logs in itertools.permutations([of_uploads, of_sum(20, 2, 1.0, "sum")]):
+        summary = guarantees.promised(logs[0], "proved", logs)
+        main, server = guarantees.strongest([summary])
+        assert (main["epsilon"], server["epsilon"]) == (2.0, 101.0)
+        assert (
+            "sees sums alone (in a training without a secure sum, every upload), "
+            in (headline.filled("against", main))
+        )
+        assert "together at most 2" in main["assumptions"]
+        assert server["adversary"] == "server"
+
+
+def test_of_runs_the_adversary_of_all_is_named() -> None:
+    """ "Their ε add up: ε = 2 (proved)" named nobody, and one run held against 2."""
+
+    def name(*rows: tuple[str, str]) -> str:
+        claims = [{"adversary": who, "assumptions": rests} for who, rests in rows]
+        names = {
+            headline.filled("against", guarantees.shared(order))
+            for order in itertools.permutations(claims)
+        }
+        assert len(names) == 1
+        return names.pop()
+
+    server = ("server", "sees every upload")
+    observer = ("outside observer of the final model", "")
+    curious = ("honest-but-curious client", "")
+    sums = "secure aggregation shows the sum of a cohort alone"
+    two, many, trusted = (
+        (f"honest-but-curious clients, {h} colluding", rests)
+        for h, rests in ((2, sums), (40, sums), (3, ""))
+    )
+    assert name(server, server) == "the server, which sees every upload"
+    assert "even if 2 clients tell it all they know; any 2 other" in name(two, many)
+    assert "every upload), even if 2 clients" in name(two, server)
+    for weaker in (trusted, curious, observer):
+        assert name(weaker, two, server) == "whoever sees the published model"
+
+
 def test_promises_of_several_accountings_are_one_of_the_weakest() -> None:
     """A log from before noise in whole numbers was counted by PLD is zCDP alone."""
-    terms = {"total_epsilon": 3.0, "target_delta": 1e-5, "adversary": "A"}
+    terms = {"total_epsilon": 3.0, "target_delta": 1e-5, "adversary": "server"}
     terms |= {"release_epsilon": 0.0, "relation": "R", "server_epsilon": None}
+    terms |= {"status": "proved", "assumptions": "equal weights"}
     exact, loose = (terms | {"total_accounting": name} for name in ("pld", "rdp"))
 
     def right(*budgets: dict[str, object]) -> float:
-        risk = guarantees.promised(budgets[0], "proved", budgets)["risk"]["A"]
+        risk = guarantees.promised(budgets[0], "proved", budgets)["risk"]["server"]
         assert risk["exact"] == (loose not in budgets)
         return float(risk["right_of_100"])
 
