@@ -75,7 +75,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
         r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.* \(lower and upper .*\)",
         r'kind: values = \["a", "b", "\*"\]',
         r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\] \(lower and upper .*\)",
-        r'ill: classes = \["krank", "wohl"\]',
+        r'ill: classes = \["wohl", "krank"\]',
     ):
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
     assert "# TODO: guessed, check it\n[client]" in schema.read_text()
@@ -85,7 +85,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert "# TODO" not in schema.read_text()
     assert schema.read_text().count("\n# fill = …  # no cell was blank") == 1  # dates
     assert 'values = ["a", "b", "*"]' in confirmed
-    assert 'classes = ["krank", "wohl"] (--known)' in confirmed
+    assert 'classes = ["wohl", "krank"] (--known)' in confirmed
     assert "from_data" not in confirmed and '\n  id: type = "drop"\n' in confirmed
     assert re.search(r'dose: type = "number", bounds = \[0.0\d*, 9.9\d*\]', confirmed)
     lines = schema.read_text().split("\n")

@@ -33,7 +33,7 @@ from .cells import Cells, Columns, place
 from .literals import Notation
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER, _ID, _PERSON, _DATED, _DAYS, _CODED = map(
+_NUMBER, _ID, _PERSON, _DATED, _DAYS, _CODED, _ABBREVIATED = map(
     re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
@@ -50,8 +50,8 @@ _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _MIXED = (
-    "numbers and words: codes of several sites? write them alike, and marks of missing "
-    "cells blank"
+    "numbers or letters beside words: codes of several sites? write them alike, and "
+    "marks of missing cells blank"
 )
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
@@ -139,7 +139,11 @@ def proposed(
                 questions.append(_codes(column, of_client, client_names))
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
-        notes["label"] = [_spellings(class_names)] + [
+        if len(class_names) == 2 and class_names[0].lower() in literals.WORDS["events"]:
+            class_names = class_names[::-1]
+        if question := _codes(columns[label], of_client, client_names):
+            question = f"{len(class_names)} CLASSES ARE DRAFTED: {question}"
+        notes["label"] = [question, _spellings(class_names)] + [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
             if 2 < len(class_names) <= literals.WORDS["unknown"].get(name.lower(), 0)
@@ -150,7 +154,7 @@ def proposed(
         *dependences.notes(features, columns[label], label).items(),
     ):
         notes[f"columns.{name}"].append(note)
-    shares = np.bincount(encoding.by_name(columns[label], source).codes)
+    shares = np.bincount(encoding.coded(columns[label], class_names, source))
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -576,7 +580,7 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
 
 def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     """What to ask of categories where some clients write none that the others write,
-    or of words beside numbers.
+    or of words beside numbers, or beside their first letters.
 
     Args:
       column: (rows,) cells, of which blank ones are left out.
@@ -592,8 +596,8 @@ def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
     is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
     if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
-        is_mixed = re.fullmatch(r"([0-9]+\n)+[^0-9]+", "\n".join(texts))
-        return _MIXED if is_mixed else ""
+        in_order = "\n".join(sorted(map(str.casefold, texts)))
+        return _MIXED * bool(_ABBREVIATED.search(in_order))
     there, elsewhere = (
         files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
         for of_kind in of_kinds

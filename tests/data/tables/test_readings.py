@@ -963,7 +963,42 @@ def test_codes_of_one_client_that_no_other_writes_are_asked_of() -> None:
     columns["sex"][0] = "1"
     note = draft.proposed(columns, label="y", client="site", source="a").notes
     assert "other codes?" not in note.get("columns.sex", "")
-    assert "numbers and words: codes of several sites?" in note["columns.sex"]
+    assert "letters beside words: codes of several sites?" in note["columns.sex"]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "words"),
+    [
+        (["J", "N"], "letters beside words: codes of several sites?"),
+        (["1", "0"], "'0', '1' at client C, 'ja', 'nein' elsewhere: other codes?"),
+        (["ja", "nein"], ""),
+    ],
+)
+def test_a_class_in_codes_of_two_sites_is_asked_of(
+    elsewhere: list[str], words: str
+) -> None:
+    """A problem of four classes was drafted without a question."""
+    columns = {"y": ["ja", "nein"] * 20 + elsewhere * 9, "x": [*range(58)]}
+    columns["site"] = ["A"] * 40 + ["C" if words.startswith("'") else "A"] * 18
+    note = draft.proposed(columns, label="y", client="site", source="a").notes
+    asked = note.get("label", "")
+    assert words in asked and bool(asked) == bool(words)
+    assert not words or asked.startswith("4 CLASSES ARE DRAFTED: ")
+    blood = {"x": ["A", "AB", "B", "O"] * 10, "y": [0, 1] * 20}
+    note = draft.proposed(blood, label="y", client=None, source="a").notes
+    assert "several sites" not in note.get("columns.x", "")
+
+
+@pytest.mark.parametrize(
+    "classes", ["nein ja", "überlebt verstorben", "survived died", "no yes", "0 1"]
+)
+def test_the_event_is_the_second_class_of_a_draft(classes: str) -> None:
+    """Odds ratios and ROC were those of nein, since ja comes first by letters."""
+    other, event = classes.split()
+    columns = {"y": [other] * 30 + [event] * 10, "x": [*range(10)] * 4}
+    drafted = draft.proposed(columns, label="y", client=None, source="a").schema
+    marks = drafted.classes_from_data
+    assert drafted.classes == (other, event) == marks[:2] and marks[2:] == (0.75, 0.25)
 
 
 @pytest.mark.parametrize(
