@@ -200,6 +200,28 @@ def test_rows_that_name_their_class_are_scored(
     assert f"AUC {np.mean(pairs):.3f} (95 %: " in said and np.mean(pairs) != 0.5
     assert f"Accuracy on 7 rows: {100 * right / 7:.1f} % (95 %: " in said
     assert "Rows that trained the model flatter it." in said
+    assert "ill holds other codes (*, maybe) than the model's classes (no, yes)" in said
+    assert "reverse order" not in said
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        ("yes no", "ranks these rows in the reverse order: are the classes of this "),
+        ("0 1", "column ill holds other codes (0, 1) than the model's classes (no, y"),
+        ("no yes", ""),
+    ],
+)
+def test_swapped_classes_and_other_codes_are_said_where_rows_are_scored(
+    classes: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An AUC of 0.178 was "not shown to be better than guessing", and 0/1 no class."""
+    of_yes = np.linspace(0.1, 0.9, 40)
+    written = pa.chunked_array([np.repeat(classes.split(), 20).tolist()])
+    chances = np.stack([1 - of_yes, of_yes], axis=1)
+    predict._print_scores(from_toml(SCHEMA, "s"), written, chances)
+    printed = capsys.readouterr().out
+    assert words in printed and ("warning" in printed) == bool(words)
 
 
 YES_NO = "yes", "no"
