@@ -154,8 +154,8 @@ class Policy:
         steps = 2**bits
         if cohort < 3 or cohort * steps >= MODULUS:
             raise ValueError(
-                "num_clients and cohort_size must be 3 or more, and below "
-                f"{MODULUS // steps} with noise_bits = {bits}, got {cohort}"
+                f"a secure sum needs 3 to {MODULUS // steps - 1} hospitals "
+                f"(--num_clients), with noise_bits = {bits}; got {cohort}"
             )
         return {
             "num_shares": 1.0,  # of all that are there

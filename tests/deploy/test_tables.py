@@ -921,8 +921,8 @@ def test_what_a_log_was_begun_with_decides(
         ("--max_num_examples=0", "state --max_num_examples"),
         ("--num_examples=1000", "num_examples must be those of all 4 sites together"),
         ("--colluders=4", "colluders must be fewer than cohort_size"),
-        ("--num_clients=2 --max_num_examples=230", "num_clients and cohort_size must"),
-        ("--num_clients=300", "cohort_size must be 3 or more, and below 256"),
+        ("--num_clients=2 --max_num_examples=230", "a secure sum needs 3 to 255"),
+        ("--num_clients=300", "a secure sum needs 3 to 255 hospitals"),
     ],
 )
 def test_a_proposal_that_cannot_be_kept_is_one_sentence(

@@ -131,6 +131,51 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
     assert "--accept_units" not in command(*line).stderr
 
 
+@pytest.mark.parametrize("verb", ["join", "train"])
+def test_a_tenth_of_other_codes_is_refused_where_a_table_joins(verb: str) -> None:
+    """Of a column of categories the half was none of them, and joined."""
+    sex = SchemaColumn("category", values=("m", "w", "*"))
+    schema = Schema({"sex": sex}, "ill", ("no", "yes"))
+    for rows, cells in ((200, 20), (200, 21), (10, 4), (10, 5), (10, 6)):
+        table = {"sex": ["0"] * cells + ["m"] * (rows - cells), "ill": ["no", "yes"]}
+        table["ill"] *= rows // 2
+        data = from_table(table, schema=schema)
+        text = messages.filled("misfits.txt", verb=verb, rows=data, schema=schema)
+        refused = cells in (5, 6, 21) if verb == "join" else cells == 6
+        assert bool(text) == refused, text
+        assert not text or "has the file other codes than the schema?" in text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "codes", "cause"),
+    [
+        (
+            (1, 2),
+            (0, 1),
+            "other codes than the schema, whose bounds are 1 and 2, such as 0 and 1",
+        ),
+        ((1, 2), (2, 3), "are clamped to its bounds"),
+        ((1, 2), (1, 9), "other codes than the schema, whose bounds are 1 and 2? If"),
+        ((1, 60), (0, 9), "other codes than the schema, whose bounds are 1 and 60? If"),
+    ],
+)
+def test_cells_that_are_too_many_for_a_missing_one_may_be_other_codes(
+    bounds: tuple[float, float], codes: tuple[int, int], cause: str
+) -> None:
+    """Of sex as 0 and 1 for 1 and 2, "0" was asked of as a code for a missing one."""
+    schema = Schema({"sex": SchemaColumn("number", bounds)}, "ill", ("no", "yes"))
+    table = {"sex": [*codes] * 100, "ill": ["no", "yes"] * 100}
+    data = from_table(table, schema=schema)
+    text = messages.filled("misfits.txt", verb="join", rows=data, schema=schema)
+    assert cause in text and "a code for a missing one?" not in text
+    assert codes != (2, 3) or "other codes than the schema's 1 and 2?" in text
+    table["sex"] = [*bounds] * 97 + [bounds[0]] * 3 + [9 + 90 * (bounds[1] > 9)] * 3
+    table["ill"] = ["no", "yes"] * 100
+    data = from_table(table, schema=schema)
+    text = messages.filled("misfits.txt", verb="join", rows=data, schema=schema)
+    assert "a code for a missing one? then leave them blank" in text
+
+
 @pytest.mark.parametrize(("verb", "few"), [("join", True), ("train", False)])
 def test_a_large_table_is_trained_on_with_a_cell_in_a_thousand_that_may_be_a_code(
     verb: str, few: bool

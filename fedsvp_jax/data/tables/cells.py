@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from . import files, literals
 
 _HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"
+_FEW = 20  # rows: in more, the first may be of units, and the last a footer
 _EXACT = 2**53  # float64 holds every whole number below
 
 
@@ -250,7 +251,13 @@ def place(column: Cells, wrong: np.ndarray) -> str:
     """
     rows = np.flatnonzero(wrong)
     note = f", the first of {len(rows)}" if len(rows) > 1 else ""
-    cell = files.quoted(texts(column.slice(int(rows[0]), 1))[0].as_py())
+    cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
+    if cause := literals.question([cell], "slips"):
+        note += f": {cause}"
+    elif len(wrong) > _FEW and not (note or re.search("[0-9]", cell)):
+        ends = {0: ": a row of units?", len(wrong) - 1: ": a footer?"}
+        note = ends.get(rows[0], "")
+    cell = files.quoted(cell)
     return f"({cell} in row {rows[0] + 1}, or {rows[0] + 2} with the header{note})"
 
 

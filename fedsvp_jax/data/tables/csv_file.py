@@ -130,8 +130,9 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
     raise ValueError(
         f"{path}, line {_line(raw[: fault.start])}, has the byte "
         f"0x{raw[fault.start]:02x}, which "
-        f"is not {' or '.join(codecs_)}; save the file as UTF-8, or state encoding = "
-        '"cp1252" in its schema before a training'
+        f"is not {' or '.join(codecs_)}; save the file as UTF-8"
+        + ', or state encoding = "cp1252" in its schema before a training'
+        * ("cp1252" not in codecs_)
     )
 
 

@@ -61,6 +61,7 @@ _BELOW = (
     "and state limits = true, or make the column a category"
 )
 _OF_EXCEL = "; has Excel made a date of a number such as 3.4?"
+_OF_DAY = "; 44778 may be the number that a spreadsheet gives a day"
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
@@ -133,7 +134,7 @@ def proposed(
                 present = column.filter(pa.array(~np.isnan(numbers)))
                 questions += [
                     _units(numbers, of_client, client_names),
-                    _form(cells.distinct(present)[0] * is_open, "forms"),
+                    literals.question(cells.distinct(present)[0] * is_open, "forms"),
                 ]
             elif kind.type == "category":
                 questions.append(_codes(column, of_client, client_names))
@@ -349,9 +350,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     if len(oddities) > _MOST_ODD or not is_text:
         if is_text and type_ == "number":
             return None
+        kind = type_ if form == literals.DATE_FORMS[0] else form
         return _LEFT_OUT, (
-            f"no {form if type_ == 'date' else type_} {place(column, is_odd)}, as in "
-            "most rows: write all one way, or leave them blank"
+            f"no {kind} {place(column, is_odd)}, as in most rows: write all one way, "
+            f"or leave them blank{_OF_DAY * ('missing' in kinds and type_ == 'date')}"
             f"{_OF_EXCEL * ('date' in kinds and type_ == 'number')}"
         )
     if (  # M and F beside 1 and 2, as another site codes it
@@ -414,7 +416,8 @@ def _code(
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     texts, count = pc.unique(rest).to_pylist(), cells.num_distinct(column)
-    hint = _form(texts[:1], "hints") or _form(texts * (count < len(column)), "digits")
+    hint = literals.question(texts[:1], "slips", "hints")
+    hint = hint or literals.question(texts * (count < len(column)), "digits")
     hint = hint and f"{files.quoted(texts[0])}: {hint}"
     if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
@@ -534,14 +537,6 @@ def _ends_apart(values: np.ndarray) -> bool:
     """
     near, gap = np.diff(values[(len(values) - 1) // 3 : -1]), values[-1] - values[-2]
     return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
-
-
-def _form(texts: Sequence[str], kind: str) -> str:
-    """What to ask of texts that all have one of the forms, if so many are different."""
-    for form, fewest, question in literals.WORDS[kind]:
-        if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
-            return re.sub(form, question, texts[0])
-    return ""
 
 
 def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:

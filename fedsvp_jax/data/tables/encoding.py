@@ -297,6 +297,7 @@ def _refuse(
         remedy.format(
             table=table_header(source.rpartition(": column ")[2]),
             cell=files.quoted(cell),
+            bounds=column.bounds,
             marks=f'thousands = "{mark}"{or_decimal}',
         ),
     )

@@ -4,9 +4,11 @@ Nothing is guessed: a cell that could be meant in two ways is neither.
 """
 
 import datetime
+import itertools
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedsvp_jax.core.files import toml_beside
@@ -109,6 +111,14 @@ def grouped(text: str) -> str:
     """The mark between groups of three digits (`12,697`); "" where there is none."""
     match = re.fullmatch(WORDS["grouped"], text)
     return match[1] if match else ""
+
+
+def question(texts: Sequence[str], *kinds: str) -> str:
+    """What to ask of texts that all have one of the forms, if so many are different."""
+    for form, fewest, question in itertools.chain(*map(WORDS.get, kinds)):
+        if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
+            return re.sub(form, question, texts[0])
+    return ""
 
 
 def is_mark(number: float) -> bool:

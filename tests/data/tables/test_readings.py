@@ -403,8 +403,16 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         of_rows(lambda n: f"Anna {'Meier' * (n % 60)}"),
         "an identifier, or names of persons?",
     ),
-    "durations": ("x", of_rows(lambda n: f"{n % 30} days"), "a number or a date?"),
-    "signs behind numbers": ("x", of_rows(lambda n: f"{n % 60}-"), "a number or a da"),
+    "two pressures": ("x", of_rows(lambda n: f"{n + 90}/80"), "two numbers in a cell"),
+    "days of a spreadsheet": (
+        "x",
+        of_rows(lambda n: "44778" if n % 6 == 5 else f"{n % 28 + 1}.3.2024"),
+        "no date ('44778' in row 6, or 7 with the header, the first of 20), as in most "
+        "rows: write all one way, or leave them blank; 44778 may be the number that a "
+        "spreadsheet gives a day",
+    ),
+    "durations": ("x", of_rows(lambda n: f"{n % 30} days"), "a number with its unit?"),
+    "signs behind numbers": ("x", of_rows(lambda n: f"{n % 60}-"), "a minus behind th"),
     "telephones": ("phone", of_rows(lambda n: 4179 + 7 * (n % 60)), "ids of persons"),
     "marks of missing cells in capitals": ("x", each("NAN", "N/A", "NULL"), "no cell"),
 }

@@ -119,7 +119,10 @@ def test_a_cell_of_one_row_changes_how_no_other_is_read(
         assert (plain.train_inputs != other.train_inputs).any(1).sum() <= 1
         foreign = b"\x81"
     match = f"line 9, has the byte 0x{foreign.lstrip(b'Orl')[0]:02x}.* not {encoding}"
-    with pytest.raises(ValueError, match=f'{match}.*as UTF-8, or state encoding = "cp'):
+    # What a file of DOS has is not Windows-1252 either.
+    remedy = "as UTF-8" + ', or state encoding = "cp' * (encoding == "utf-8")
+    end = "" if encoding == "utf-8" else "$"
+    with pytest.raises(ValueError, match=f"{match}.*{remedy}{end}"):
         declared_inputs(tmp_path, encoding, {column: foreign}, said)
     with pytest.raises(ValueError, match=r"line [29], .* not utf-8"):
         load_rows(tmp_path / "a.csv", from_toml(FILE.format(encoding=""), "s"))
@@ -629,8 +632,39 @@ def test_a_label_that_is_no_class_is_answered_by_the_classes(label: str) -> None
 def test_words_in_the_place_of_numbers_are_answered_by_numbers() -> None:
     table = {"weight": ["yes", "no"] * 3, "sex": ["male"] * 6, "ill": ["no", "yes"] * 3}
     with pytest.raises(
-        ValueError, match=r"write a number, .*\(0 for no and 1 for yes\)"
+        ValueError, match=r"its bounds, 30 to 200, .*\(of 0 and 1: 0 for no and 1 for y"
     ):
+        from_table(table, schema=from_toml(CELLS, "s"))
+
+
+@pytest.mark.parametrize(
+    ("row", "cell", "cause"),
+    [
+        (0, "Jahre", "'Jahre' in row 1, or 2 with the header: a row of units?)"),
+        (-1, "Mittelwert", "in row 40, or 41 with the header: a footer?)"),
+        (-1, "1O", "in row 40, or 41 with the header)"),
+        (7, "Jahre", "in row 8, or 9 with the header)"),
+        (7, "2,4-", "with the header: a minus behind the number? write -2.4)"),
+        (
+            7,
+            "175/80",
+            "the header: two numbers in a cell, as of a blood pressure?",
+        ),
+        (
+            7,
+            "1 Mon.",
+            "the header: a number with its unit? write the number alone",
+        ),
+    ],
+)
+def test_what_a_cell_that_does_not_fit_may_be_is_said(
+    row: int, cell: str, cause: str
+) -> None:
+    """A minus behind the number, of SAP, a row of units, a footer: none was named."""
+    weight = ["70"] * 40
+    weight[row] = cell
+    table = {"weight": weight, "sex": ["male"] * 40, "ill": ["no", "yes"] * 20}
+    with pytest.raises(ValueError, match=re.escape(cause)):
         from_table(table, schema=from_toml(CELLS, "s"))
 
 
