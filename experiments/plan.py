@@ -32,8 +32,8 @@ one midway. The table has, for every ε, the AUC that must be reached.
 lies above 1/2, and the log loss below that of the classes' shares.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
-and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
-of all other rows (fedsvp_jax/accounting/tradeoff.py).
+and epsilon.json, its numbers; a folder with those of another table is refused. Risk is
+what ε and δ bound, whatever an adversary knows of all other rows (fedsvp_jax/accounting/tradeoff.py).
 
 Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
@@ -53,7 +53,7 @@ from scipy import special
 from fedsvp_jax import federation, run
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, read_json
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.data.tables import files, table_file
 from fedsvp_jax.data.tables import scores as table_scores
@@ -204,6 +204,9 @@ def main(arguments: Sequence[str]) -> None:
         )
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)
+    document = pathlib.Path(values.output_dir, "epsilon.json")
+    if document.exists() and read_json(document)["data"] != path.stem:
+        raise ValueError(f"{document} is of another table: name a new --output_dir")
     sizes = goal.training_sizes(data, values.num_clients)
     plans = [
         _planned(synthetic(schema, data, values.seed, area), epsilons, len(sizes))

@@ -176,6 +176,26 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.hole
+def test_the_page_of_another_tables_plan_is_not_overwritten(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The numbers of one table stood in the other's place, without a word."""
+    data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
+    data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
+    schema.write_text(
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\nshares = [0.5, 0.5]\n"
+        "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+    )
+    written = '{"data": "other"}'
+    (tmp_path / "epsilon.json").write_text(written)
+    line = ("experiments.plan", str(data), f"--schema={schema}")
+    refused = command(*line, f"--output_dir={tmp_path}")
+    assert_sentence(
+        refused, "epsilon.json is of another table: name a new --output_dir"
+    )
+    assert (tmp_path / "epsilon.json").read_text() == written
+
+
 def test_a_plan_needs_stated_shares(tmp_path: pathlib.Path) -> None:
     data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
     data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))

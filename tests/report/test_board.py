@@ -76,10 +76,15 @@ def report_of(run_dir: Path) -> str:
 def test_the_sheet_sends_to_warnings_about_the_rows(run_dir: Path) -> None:
     """They stood on the console alone."""
     assert "about the rows" not in scored(run_dir) + report_of(run_dir)
-    change(run_dir / "summary.json", notices=["values of column <pid> repeat"])
+    ignored = "columns that the schema does not name are ignored: <id>"
+    change(run_dir / "summary.json", notices=[ignored])
+    page = report.write_run_report(run_dir).read_text()
+    assert "about the rows" not in page and "Note: columns that the schema does" in page
+    change(run_dir / "summary.json", notices=[ignored, "values of column <pid> repeat"])
     page = report.write_run_report(run_dir).read_text()
     assert "<strong>Read the warnings about the rows below</strong>" in page
     assert "<li>values of column &lt;pid&gt; repeat</li>" in page
+    assert "<li>columns" not in page
 
 
 def test_the_sheet_of_a_useless_or_nominal_model_says_no(run_dir: Path) -> None:
