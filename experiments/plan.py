@@ -33,7 +33,8 @@ lies above 1/2, and the log loss below that of the classes' shares.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers; a folder with those of another table is refused. Risk is
-what ε and δ bound, whatever an adversary knows of all other rows (fedsvp_jax/accounting/tradeoff.py).
+what ε and δ bound, whatever an adversary knows of all other rows
+(fedsvp_jax/accounting/tradeoff.py).
 
 Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
@@ -204,9 +205,9 @@ def main(arguments: Sequence[str]) -> None:
         )
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)
-    document = pathlib.Path(values.output_dir, "epsilon.json")
-    if document.exists() and read_json(document)["data"] != path.stem:
-        raise ValueError(f"{document} is of another table: name a new --output_dir")
+    page_data = pathlib.Path(values.output_dir, "epsilon.json")
+    if page_data.exists() and read_json(page_data)["data"] != path.stem:
+        raise ValueError(f"{page_data} is of another table: name a new --output_dir")
     sizes = goal.training_sizes(data, values.num_clients)
     plans = [
         _planned(synthetic(schema, data, values.seed, area), epsilons, len(sizes))

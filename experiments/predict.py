@@ -48,18 +48,22 @@ def _quoted(name: str) -> str:
 
 def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
     """Prints how well the rows are predicted whose class the file has."""
-    import pyarrow as pa
-
-    from fedsvp_jax.data.tables import cells, encoding, scores
+    from fedsvp_jax.data.tables import encoding, literals, scores
 
     classes = schema.classes
     labels = encoding.coded(written, (*classes, encoding.OTHERS), schema.label)
-    is_code = (labels == len(classes)) & ~cells.is_missing(written)
-    others = written.filter(pa.array(is_code)).unique().to_pylist()
     scored = (labels < len(classes)) & ~np.isnan(chances).any(1)
     tested = scored.any() and scores.of_table(chances[scored], labels[scored], classes)
-    values = {"schema": schema, "scored": scored, "tested": tested, "others": others}
-    print(messages.filled("scored.txt", **values))
+    print(
+        messages.filled(
+            "scored.txt",
+            schema=schema,
+            scored=scored,
+            tested=tested,
+            others=np.unique(np.array(written)[labels == len(classes)]),
+            blanks=literals.NO_VALUE,
+        )
+    )
 
 
 def _examples(path: Path) -> np.ndarray:

@@ -174,8 +174,7 @@ def main(arguments: Sequence[str]) -> None:
         drafted = with_bought_bounds(drafted, columns, values.bounds_epsilon)
     for name in guesses:
         if name not in stated:
-            texts = filter(None, ("guessed, check it", notes.get(name)))
-            notes[name] = "; ".join(texts)
+            notes[name] = f"guessed, check it; {notes.get(name, '')}".rstrip("; ")
     if client is None and "client" not in stated:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)

@@ -252,11 +252,11 @@ def place(column: Cells, wrong: np.ndarray) -> str:
     rows = np.flatnonzero(wrong)
     note = f", the first of {len(rows)}" if len(rows) > 1 else ""
     cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
-    if cause := literals.question([cell], "slips"):
+    end = {0: "first\n", len(wrong) - 1: "last\n"}.get(rows[0], "")
+    if cause := literals.question(
+        [end * (len(wrong) > _FEW * len(rows)) + cell], "slips"
+    ):
         note += f": {cause}"
-    elif len(wrong) > _FEW and not (note or re.search("[0-9]", cell)):
-        ends = {0: ": a row of units?", len(wrong) - 1: ": a footer?"}
-        note = ends.get(rows[0], "")
     cell = files.quoted(cell)
     return f"({cell} in row {rows[0] + 1}, or {rows[0] + 2} with the header{note})"
 

@@ -29,6 +29,7 @@ _MARKS = {
 # .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
 _OTHERS = (b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD")
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
+_OF_WINDOWS = ', or state encoding = "cp1252" in its schema before a training'
 
 
 class Form(NamedTuple):
@@ -131,8 +132,7 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
         f"{path}, line {_line(raw[: fault.start])}, has the byte "
         f"0x{raw[fault.start]:02x}, which "
         f"is not {' or '.join(codecs_)}; save the file as UTF-8"
-        + ', or state encoding = "cp1252" in its schema before a training'
-        * ("cp1252" not in codecs_)
+        f"{_OF_WINDOWS * ('cp1252' not in codecs_)}"
     )
 
 

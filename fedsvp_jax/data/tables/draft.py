@@ -142,9 +142,10 @@ def proposed(
         class_names = classes(columns[label], f"{source}: column {label}")
         if len(class_names) == 2 and class_names[0].lower() in literals.WORDS["events"]:
             class_names = class_names[::-1]
-        if question := _codes(columns[label], of_client, client_names):
-            question = f"{len(class_names)} CLASSES ARE DRAFTED: {question}"
-        notes["label"] = [question, _spellings(class_names)] + [
+        notes["label"] = [
+            _codes(columns[label], of_client, client_names),
+            _spellings(class_names),
+        ] + [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
             if 2 < len(class_names) <= literals.WORDS["unknown"].get(name.lower(), 0)
@@ -350,10 +351,10 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     if len(oddities) > _MOST_ODD or not is_text:
         if is_text and type_ == "number":
             return None
-        kind = type_ if form == literals.DATE_FORMS[0] else form
         return _LEFT_OUT, (
-            f"no {kind} {place(column, is_odd)}, as in most rows: write all one way, "
-            f"or leave them blank{_OF_DAY * ('missing' in kinds and type_ == 'date')}"
+            f"no {type_ if form == literals.DATE_FORMS[0] else form} "
+            f"{place(column, is_odd)}, as in most rows: write all one way, or leave "
+            f"them blank{_OF_DAY * ('missing' in kinds and type_ == 'date')}"
             f"{_OF_EXCEL * ('date' in kinds and type_ == 'number')}"
         )
     if (  # M and F beside 1 and 2, as another site codes it
@@ -416,8 +417,9 @@ def _code(
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     texts, count = pc.unique(rest).to_pylist(), cells.num_distinct(column)
-    hint = literals.question(texts[:1], "slips", "hints")
-    hint = hint or literals.question(texts * (count < len(column)), "digits")
+    hint = literals.question(texts[:1], "slips", "hints") or literals.question(
+        texts * (count < len(column)), "digits"
+    )
     hint = hint and f"{files.quoted(texts[0])}: {hint}"
     if count == len(column) == len(rest) > _FEW:
         why = "a value of its own in every row: an identifier?"
@@ -426,13 +428,21 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     elif count > _FEW and (hint or _ID.search(name)):
         why = "an identifier, or names of persons?"
     else:
-        names = encoding.by_name(column, source).categories
-        no_names = (*literals.NO_VALUE, OTHERS)
-        listed = [name for name in names if name.lower() not in no_names]
-        many = f"{count} texts, each a feature" if count > _FEW else ""
-        note = "; ".join(filter(None, (hint or many, _spellings(listed))))
+        listed = [
+            name
+            for name in encoding.by_name(column, source).categories
+            if name.lower() not in (*literals.NO_VALUE, OTHERS)
+        ]
         values = (*listed, OTHERS)
-        return SchemaColumn("category", values=values, from_data=values), note
+        return SchemaColumn("category", values=values, from_data=values), "; ".join(
+            filter(
+                None,
+                (
+                    hint or f"{count} texts, each a feature" * (count > _FEW),
+                    _spellings(listed),
+                ),
+            )
+        )
     return _LEFT_OUT, hint or why
 
 

@@ -4,7 +4,6 @@ Nothing is guessed: a cell that could be meant in two ways is neither.
 """
 
 import datetime
-import itertools
 import math
 import re
 import unicodedata
@@ -115,7 +114,7 @@ def grouped(text: str) -> str:
 
 def question(texts: Sequence[str], *kinds: str) -> str:
     """What to ask of texts that all have one of the forms, if so many are different."""
-    for form, fewest, question in itertools.chain(*map(WORDS.get, kinds)):
+    for form, fewest, question in [entry for kind in kinds for entry in WORDS[kind]]:
         if len(texts) >= fewest and all(map(re.compile(form).fullmatch, texts)):
             return re.sub(form, question, texts[0])
     return ""

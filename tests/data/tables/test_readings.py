@@ -991,7 +991,6 @@ def test_a_class_in_codes_of_two_sites_is_asked_of(
     note = draft.proposed(columns, label="y", client="site", source="a").notes
     asked = note.get("label", "")
     assert words in asked and bool(asked) == bool(words)
-    assert not words or asked.startswith("4 CLASSES ARE DRAFTED: ")
     blood = {"x": ["A", "AB", "B", "O"] * 10, "y": [0, 1] * 20}
     note = draft.proposed(blood, label="y", client=None, source="a").notes
     assert "several sites" not in note.get("columns.x", "")
