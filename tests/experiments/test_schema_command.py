@@ -625,3 +625,21 @@ def test_a_table_that_is_trained_without_a_goal_is_told_of_it() -> None:
     assert hint in chosen.text(config, (), data)
     single = dataclasses.replace(config, num_attributes=1)
     assert hint not in chosen.text(single, (), data)
+
+
+def test_classes_in_two_codes_and_the_event_are_said_at_once(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Four classes of nein, N, ja and J were drafted without a word."""
+    data = tmp_path / "a.csv"
+    for words, line in (
+        ("ja nein J N", "4 CLASSES ARE DRAFTED, AND A MODEL WOULD LEARN ALL OF THEM"),
+        ("ja nein ja nein", "classes nein, ja: the second is the event of odds ratios"),
+    ):
+        rows = [f"{n % 17},{words.split()[n % 4]}" for n in range(80)]
+        data.write_text("\n".join(["x,tot", *rows]))
+        target = tmp_path / f"{line[:1]}.toml"
+        draft = ("experiments.schema", str(data), f"--output={target}")
+        printed = succeeds(*draft, "--label_column=tot").stdout
+        assert f"\n  {line}" in printed
+        assert ("CLASSES" in printed) == ("J" in words)

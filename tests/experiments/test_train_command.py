@@ -111,10 +111,11 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
 
     def write(scale: int, ill: str, well: str) -> None:
         """Sixty rows of each of three wards, of which these are Bern's."""
-        rows = ["ward,age,ill"]
+        rows = ["ward,age,ill,note"]
         for n in range(60):
-            rows += [f"{ward},{n},{'no' if n % 5 else 'yes'}" for ward in ("Chur", "G")]
-            rows += [f"Bern,{scale * n},{well if n % 5 else ill}"]
+            health = "no" if n % 5 else "yes"
+            rows += [f"{ward},{n},{health},x" for ward in ("Chur", "G")]
+            rows += [f"Bern,{scale * n},{well if n % 5 else ill},x"]
         data.write_text("\n".join(rows))
 
     write(1, "no", "yes")
@@ -123,7 +124,12 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
     for message in (swapped, remedy):
         assert message in command(*line).stderr
     assert command(*line).status == 2 and not run.exists()
-    assert command(*line, "--accept_units").status == 0 and run.exists()
+    accepted = command(*line, "--accept_units")
+    assert accepted.status == 0 and run.exists()
+    printed = " ".join(accepted.stdout.split())
+    # Every export has such columns: who answers for each learns to skip the line.
+    assert "- Answer the 1 warning about the rows first" in printed
+    assert "- Note: columns that the schema does not name are ignored: note." in printed
     write(4, "yes", "no")  # 34 of 180 cells, all of them Bern's
     for message in ("error: column age: 34 of 180 cells are clamped", remedy):
         assert message in command(*line).stderr
