@@ -415,7 +415,8 @@ def test_a_plan_counts_the_guesses_that_real_sites_promise() -> None:
         (point,) = plan._swept(data, "secure_aggregation", epsilon, 4)["points"]
         terms = {"total_epsilon": epsilon, "target_delta": 1e-5, "adversary": "A"}
         terms |= {"total_accounting": "pld", "release_epsilon": 0.0, "relation": "R"}
-        (of_site,) = guarantees.strongest([guarantees.promised(terms, "proved")])
+        terms |= {"assumptions": "equal weights", "status": "proved"}
+        (of_site, *_) = guarantees.strongest([guarantees.promised(terms, "proved")])
         right = {row["adversary"]: row["right"] for row in point["guarantees"]}
         assert right[point["adversary"]] == of_site["right"]
 
