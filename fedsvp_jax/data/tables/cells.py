@@ -136,6 +136,13 @@ def distinct(column: Cells) -> tuple[list[str], np.ndarray]:
     return encoded.dictionary.take(order).to_pylist(), codes
 
 
+def of_clients(columns: Columns, client: str | None) -> tuple[list[str], np.ndarray]:
+    """The clients' names, and (rows,) int32: whose each row is, by a column, if any."""
+    if client is not None and client in columns:
+        return distinct(columns[client])
+    return [""], np.zeros(len(next(iter(columns.values()))), np.int32)
+
+
 def num_distinct(column: Cells) -> int:
     """The number of different values, without missing ones."""
     return int(pc.count_distinct(column).as_py())

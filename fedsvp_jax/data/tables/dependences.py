@@ -16,7 +16,7 @@ _LATE = re.compile(
     "(fu|surv)?[ _]?time|surv|follow|dea(d|th)|died|(yr|mo|da)?dth|discharge|outcome",
     re.I,
 )
-_CELLS = 2**21  # of features that are compared with one another
+CELLS = 2**21  # of features that are compared with one another
 _ROUNDED = 5e-4  # of the squares, between units that were rounded apart
 _FEWEST = 5  # rows at an extreme; fewer agree by chance
 _FREE = 30  # rows beside as many as features, which fit anything
@@ -105,7 +105,7 @@ def repetitions(
         kind = declared[name]
         if not kind.width:
             continue
-        order = np.random.default_rng(0).permutation(len(column))[: _CELLS // width]
+        order = np.random.default_rng(0).permutation(len(column))[: CELLS // width]
         column = column.take(pa.array(order))
         if kind.type == "category":
             _, codes = cells.distinct(cells.as_codes(column))

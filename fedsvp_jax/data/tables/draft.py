@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,10 +65,8 @@ _OF_DAY = "; 44778 may be the number that a spreadsheet gives a day"
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
-_UNITS = {  # the least factor between medians of clients, and between numbers
-    "median {0:.5g} at client {2}, {1:.5g} elsewhere: another unit?": 2,
-    "values near {:.5g} and near {:.5g}: two units?": 2.7,
-}
+_STATE = "state it in missing, or leave it blank"
+_FEWEST = 3  # clients, of which one may have two codes the other way round
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -114,9 +112,8 @@ def proposed(
         notation = written_notation(features, form.divider if form else ",", source)
     faults: list[str] = []
     class_names: Names = ()
-    client_names, of_client = [""], np.zeros(len(columns[label]), int)
+    client_names, of_client = cells.of_clients(columns, client)
     if client is not None:
-        client_names, of_client = cells.distinct(columns[client])
         notes["client"] = [_spellings(client_names)]
         with files.collected(faults):
             encoding.check_named(
@@ -128,16 +125,7 @@ def proposed(
                 name, column, notation, f"{source}: column {name}"
             )
             schema_columns[name] = kind
-            questions = notes[f"columns.{name}"] = [note]
-            if kind.type == "number":
-                numbers, _ = encoding.marked(column, kind, notation)
-                present = column.filter(pa.array(~np.isnan(numbers)))
-                questions += [
-                    _units(numbers, of_client, client_names),
-                    literals.question(cells.distinct(present)[0] * is_open, "forms"),
-                ]
-            elif kind.type == "category":
-                questions.append(_codes(column, of_client, client_names))
+            notes[f"columns.{name}"] = [note]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
         if len(class_names) == 2 and class_names[0].lower() in literals.WORDS["events"]:
@@ -170,6 +158,8 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
+    for name, note in row_questions(schema, columns, client, is_open):
+        notes[f"columns.{name}"].append(note)
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
     with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
@@ -187,6 +177,57 @@ def proposed(
             if (text := "; ".join(filter(None, each)))
         },
     )
+
+
+def row_questions(
+    schema: Schema, columns: Columns, client: str | None, is_open: bool = False
+) -> Iterator[tuple[str, str]]:
+    """What to ask of the cells of a table, and its schema does not answer, by column.
+
+    A large table is sampled. Of numbers beyond the bounds the encoder asks, and a
+    stated lower bound is no mark.
+
+    Args:
+      schema: a draft, or a given one.
+      columns: (rows,) cells, of which it may lack some.
+      client: the column that says whose each row is, if any.
+      is_open: whether nobody stated how numbers are written.
+    """
+    rows = len(next(iter(columns.values())))
+    order = np.random.default_rng(0).permutation(rows)
+    part = pa.array(order[: dependences.CELLS // len(columns)])
+    sample = Columns((name, column.take(part)) for name, column in columns.items())
+    names, clients = cells.of_clients(sample, client)
+    notation = encoding.notation_of(schema, sample)
+    for name, kind in schema.features.items():
+        if name not in sample or not (kind.from_data or rows > _FEW):
+            continue
+        column, marks = sample[name], list[str]()
+        is_number, is_day = kind.type == "number", kind.type == "date"
+        fits = ~cells.is_missing(column)
+        if is_number or is_day:
+            numbers, missing = encoding.marked(column, kind, notation)
+            low, high = kind.bounds if is_number else (-np.inf, np.inf)
+            fits = ~missing & (low <= numbers) & (numbers <= high)
+            numbers = numbers[fits]
+        if not fits.any():
+            continue
+        column, whose = column.filter(pa.array(fits)), clients[fits]
+        if is_day:
+            ends, days = (numbers.min(), numbers.max()), literals.WORDS["placeholders"]
+            marks = [day for day in days if literals.days(day) in ends]
+        if is_number:
+            least = -np.inf if kind.from_data else low
+            marks = [f"{mark:.15g}" for mark in _marks(numbers) if mark > least]
+            yield name, _units(numbers, whose, names)
+            if is_open:
+                yield name, literals.question(cells.distinct(column)[0], "forms")
+        if marks:
+            yield name, f"{', '.join(marks)}: a missing {kind.type}? {_STATE}"
+        if kind.type == "category" or (is_number and cells.num_distinct(column) == 2):
+            question = _codes(column, whose, names)
+            if kind.from_data or question != _MIXED:
+                yield name, question
 
 
 def written_notation(
@@ -487,11 +528,6 @@ def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:
         from_data=bounds + fill,
     )
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    texts = [f"{mark:.15g}" for mark in marks] + [
-        day
-        for day in literals.WORDS["placeholders"]
-        if column.type == "date" and literals.days(day) in bounds
-    ]
     is_whole = is_number and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary,
@@ -501,7 +537,6 @@ def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:
         f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
         'then type = "drop"': is_whole
         and len(codes) > max(_FEW, _DIFFERENT * len(present)),
-        f"{', '.join(texts)}: a missing {column.type}? state it in missing": texts,
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
@@ -565,37 +600,54 @@ def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> st
     in_order = logs[np.lexsort((logs, clients))]
     counts = np.bincount(clients)
     medians = in_order[np.cumsum(counts) - counts // 2 - 1]
-    for levels, question in zip((medians[clients], logs), _UNITS, strict=True):
+    for levels, (steps, fewest, least, most, apart, unequal, question) in zip(
+        (medians[clients], *[logs] * 4), literals.WORDS["units"], strict=True
+    ):
         ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
-        gaps = np.diff(ends)
-        if gaps.max(initial=0) > np.log(_UNITS[question]):
+        if len(np.unique(ends)) >= fewest:
+            gaps = np.diff(ends)
             is_rare = levels > ends[gaps.argmax()]
+            for _ in range(steps):
+                middle = (levels[is_rare].mean() + levels[~is_rare].mean()) / 2
+                is_rare = levels > middle
             is_rare ^= is_rare.mean() > 0.5
             parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
             narrow, wide = sorted(map(np.ptp, parts))
-            if wide < min(3 * narrow, gaps.max() / 0.75):
+            factor = abs(parts[0][1] - parts[1][1]) if steps else gaps.max()
+            if least < factor < most and wide < min(unequal * narrow, apart * factor):
                 where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
                 return question.format(*np.exp(parts)[:, 1], where)
-    # No factor tells the temperatures of bodies apart.
-    of_scales = np.histogram(numbers, [30, 45, 86, 113])[0][::2]
-    if of_scales.min() >= _FREQUENT and of_scales.sum() > 0.95 * len(logs):
-        return "values of 30 to 45 and of 86 to 113: °C and °F?"
     return ""
 
 
 def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
     """What to ask of categories where some clients write none that the others write,
+    of two whose shares at a client alone are those of the others, the other way round,
     or of words beside numbers, or beside their first letters.
 
     Args:
-      column: (rows,) cells, of which blank ones are left out.
+      column: (rows,) cells, none of which is missing.
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
-    present = ~cells.is_missing(column)
-    texts, codes = cells.distinct(column.filter(pa.array(present)))
-    writes = np.zeros((len(names), len(texts)), bool)
-    writes[clients[present], codes] = True
+    texts, codes = cells.distinct(column)
+    counts = np.zeros((len(names), len(texts)))
+    np.add.at(counts, (clients, codes), 1)
+    writes = counts > 0
+    large = np.flatnonzero(counts.sum(1) >= _FEW)
+    if len(texts) == 2 and len(large) >= _FEWEST:
+        shares = counts[large, 0] / counts[large].sum(1)
+        usual = np.median(shares)
+        far = abs(shares - usual).argmax()
+        share = float(shares[far])
+        shares[far] = 1 - share
+        # Shares near 1/2 are alike, and 0 and 1 are no codes but a client's property.
+        if abs(shares - usual).max() < abs(usual - 0.5) / 2 - 0.12 and share % 1:
+            return (
+                f"{files.quoted(texts[0])} in {100 * share:.2g} % of the cells of "
+                f"client {names[large[far]]}, {100 * usual:.2g} % elsewhere, the other "
+                "way round: are codes swapped?"
+            )
     is_usual = writes[writes[:, np.bincount(codes).argmax()]].any(0)
     is_rare = writes.any(1) & ~writes[:, is_usual].any(1)
     of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)

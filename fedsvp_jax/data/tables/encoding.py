@@ -71,7 +71,7 @@ def encode(
     """
     faults, at_extremes = list(wrong), list[str]()
     attributes, changed, extremes = {}, {}, {}
-    declared, notation = schema.features, _notation(schema, table)
+    declared, notation = schema.features, notation_of(schema, table)
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():
@@ -117,7 +117,7 @@ def encode(
     return Encoded(inputs, attributes, changed, extremes, at_extremes)
 
 
-def _notation(schema: Schema, table: Columns) -> literals.Notation:
+def notation_of(schema: Schema, table: Columns) -> literals.Notation:
     """The schema's; or, where all fractions have the other decimal mark, that mark.
 
     A cell is the same number in both, or none: whether it is refused is all that other

@@ -43,6 +43,7 @@ _MISFITS = {
     "others": "in none of its categories: other codes there than the schema has",
     "missing": "missing, and filled: is it not recorded there, or named otherwise",
 }
+_LOOKED = "(this looked at the rows: keep it to yourself)"
 _MOSTLY = 0.9  # of a client's cells: if so many are missing, it is asked
 
 
@@ -110,6 +111,9 @@ def load_rows(
         for name, column in columns.items()
         if name not in schema.features
     }
+    for name, question in draft.row_questions(schema, columns, schema.client):
+        if question:
+            warnings.warn(f"{path}: column {name}: {question} {_LOOKED}", stacklevel=2)
     return encoding.encode(schema, columns, str(path), of_model=True), carried
 
 
@@ -170,9 +174,7 @@ def from_table(
         )
     dropped = left_out | {label}
     rows = len(columns[label])
-    clients, of_client = [""], np.zeros(rows, np.int32)
-    if client is not None:
-        clients, of_client = cells.distinct(columns[client])
+    clients, of_client = cells.of_clients(columns, client)
     persons = None
     if person is not None:
         encoding.check_named(columns[person], "person", f"{name}: column {person}")
@@ -204,6 +206,11 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, notices)
+        notices += [
+            f"column {column}: {question} {_LOOKED}"
+            for column, question in draft.row_questions(schema, columns, client)
+            if question
+        ]
     schema = dataclasses.replace(schema, client=client)
     labels = writers = writer_names = test_writers = None
     with files.collected(wrong):

@@ -1,0 +1,128 @@
+"""What a draft asks of cells is asked where a schema is given, too."""
+
+import csv
+import pathlib
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fedsvp_jax.data.tables import draft, table_file
+from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
+from fedsvp_jax.data.tables.table import from_table, load_rows
+
+ROWS = 450
+CLIENTS = np.array(["North", "South", "West"])[np.arange(ROWS) % 3]
+WEST = CLIENTS == "West"
+EVERY = np.arange(ROWS) % 23 == 0
+SCHEMA = Schema(
+    {
+        "age": SchemaColumn("number", (18, 110), fill=50),
+        "weight": SchemaColumn("number", (0, 250)),
+        "admitted": SchemaColumn("date", (18_000, 20_000)),
+        "smokes": SchemaColumn("number", (0, 1)),
+        "asthma": SchemaColumn("category", values=("no", "yes", OTHERS)),
+    },
+    "died",
+    ("no", "yes"),
+    client="hospital",
+)
+Table = dict[str, np.ndarray]
+
+
+def clean() -> Table:
+    draws = np.random.default_rng(3)
+    days = np.datetime64("2021-01-01") + draws.integers(0, 900, ROWS)
+    return {
+        "age": draws.integers(25, 80, ROWS),
+        "weight": np.exp(draws.normal(4.25, 0.17, ROWS)).round(1),
+        "admitted": days.astype(str),
+        "smokes": (draws.random(ROWS) < 0.9).astype(int),
+        "asthma": np.where(draws.random(ROWS) < 0.05, "yes", "no"),
+        "hospital": CLIENTS,
+        "died": np.where(draws.random(ROWS) < 0.3, "yes", "no"),
+    }
+
+
+FAULTS: list[tuple[str, Callable[[np.ndarray], np.ndarray], str]] = [
+    ("age", lambda x: np.where(EVERY, 99, x), "age: 99: a missing number?"),
+    (
+        "admitted",
+        lambda x: np.where(EVERY, "9999-12-31", x),
+        "admitted: 9999-12-31: a missing date?",
+    ),
+    (
+        "weight",
+        lambda x: np.where(np.arange(ROWS) % 2, x * 2.2046, x).round(1),
+        "weight: values near .* and near .*: two units?",
+    ),
+    (
+        "weight",
+        lambda x: np.where(WEST, x * 2.2046, x).round(1),
+        "weight: median .* at client West, .* elsewhere: another unit?",
+    ),
+    (
+        "asthma",
+        lambda x: np.where(WEST, np.where(x == "yes", "no", "yes"), x),
+        "asthma: 'no' in .* % of the cells of client West, .* the other way round",
+    ),
+    (
+        "smokes",
+        lambda x: np.where(WEST, 1 - x, x),
+        "smokes: '0' in .* % of the cells of client West, .* the other way round",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "words"), FAULTS)
+def test_training_and_predicting_ask_what_a_draft_asks(
+    name: str,
+    wrong: Callable[[np.ndarray], np.ndarray],
+    words: str,
+    tmp_path: pathlib.Path,
+) -> None:
+    """With a schema from a codebook, for which nobody drafts, all was silent."""
+    table = clean()
+    table[name] = wrong(table[name])
+    with pytest.warns(UserWarning, match=f"column {words}.*keep it to yourself"):
+        data = from_table(table, schema=SCHEMA)
+    assert sum(f"column {name}: " in notice for notice in data.notices) == 1
+    path = tmp_path / "new.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([table, *zip(*table.values(), strict=True)])
+    with pytest.warns(UserWarning, match=f"column {words}"):
+        load_rows(path, SCHEMA)
+
+
+@pytest.mark.parametrize(("name", "wrong", "words"), FAULTS[:3])
+def test_a_hospital_alone_is_asked_too(
+    name: str, wrong: Callable[[np.ndarray], np.ndarray], words: str
+) -> None:
+    """`site join` reads a table without a column of clients."""
+    table = clean()
+    table[name] = wrong(table[name])
+    with pytest.warns(UserWarning, match=f"column {words}"):
+        from_table(table, schema=SCHEMA, client="none")
+
+
+def test_a_clean_table_and_what_the_schema_answers_are_not_asked_of() -> None:
+    """A stated code, a stated lower bound, and a client that has one value alone."""
+    table = clean()
+    table["age"] = np.where(EVERY, 99, table["age"])
+    table["weight"][EVERY] = 0
+    table["smokes"][WEST] = 0
+    stated = SchemaColumn("number", (18, 110), fill=50, missing=("99",))
+    schema = Schema({**SCHEMA.columns, "age": stated}, "died", ("no", "yes"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_table(clean(), schema=SCHEMA)
+        from_table(table, schema=schema, client="hospital")
+
+
+def test_a_blank_column_is_not_asked_of() -> None:
+    """It has no largest share."""
+    table = clean()
+    table["asthma"][:] = ""
+    columns = table_file.columns_of(table, "a")
+    assert not any(text for _, text in draft.row_questions(SCHEMA, columns, "hospital"))
