@@ -195,7 +195,7 @@ def row_questions(
     """
     rows = len(next(iter(columns.values())))
     order = np.random.default_rng(0).permutation(rows)
-    part = pa.array(order[: dependences.CELLS // len(columns)])
+    part = pa.array(order[: dependences.CELLS // 8 // len(columns)])
     sample = Columns((name, column.take(part)) for name, column in columns.items())
     names, clients = cells.of_clients(sample, client)
     notation = encoding.notation_of(schema, sample)
