@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,13 +27,15 @@ from . import (
     encoding,
     files,
     literals,
+    row_questions,
     table_file,
 )
 from .cells import Cells, Columns, place
 from .literals import Notation
+from .row_questions import FEW
 from .schema import MOST_CLASSES, MOST_VALUES, OTHERS, Schema, SchemaColumn
 
-_NUMBER, _ID, _PERSON, _DATED, _DAYS, _CODED, _ABBREVIATED = map(
+_NUMBER, _ID, _PERSON, _DATED, _DAYS, _CODED = map(
     re.compile, literals.WORDS["patterns"].values()
 )
 REPEAT = (
@@ -49,25 +51,15 @@ _DIFFERENT = 0.95  # of whole numbers that may be identifiers
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
-_MIXED = (
-    "numbers or letters beside words: codes of several sites? write them alike, and "
-    "marks of missing cells blank"
-)
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
-_FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
-_OFTENER = 4  # which are so many times less frequent
 _BELOW = (
     " if it is below detection, a median is a wrong fill: write it as <0.1 (its limit) "
     "and state limits = true, or make the column a category"
 )
 _OF_EXCEL = "; has Excel made a date of a number such as 3.4?"
 _OF_DAY = "; 44778 may be the number that a spreadsheet gives a day"
-_FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range, and the
 _LEFT = 0.4  # median in this one of what the 5 % and 95 % quantiles enclose: log
-_STATE = "state it in missing, or leave it blank"
-_FEWEST = 3  # clients, of which one may have two codes the other way round
-_FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
 
@@ -131,7 +123,7 @@ def proposed(
         if len(class_names) == 2 and class_names[0].lower() in literals.WORDS["events"]:
             class_names = class_names[::-1]
         notes["label"] = [
-            _codes(columns[label], of_client, client_names),
+            row_questions.code_question(columns[label], of_client, client_names),
             _spellings(class_names),
         ] + [
             f"{name}: a class? if not, leave such rows out"
@@ -158,7 +150,7 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
-    for name, note in row_questions(schema, columns, client, is_open):
+    for name, note in row_questions.questions(schema, columns, client, is_open):
         notes[f"columns.{name}"].append(note)
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
@@ -177,57 +169,6 @@ def proposed(
             if (text := "; ".join(filter(None, each)))
         },
     )
-
-
-def row_questions(
-    schema: Schema, columns: Columns, client: str | None, is_open: bool = False
-) -> Iterator[tuple[str, str]]:
-    """What to ask of the cells of a table, and its schema does not answer, by column.
-
-    A large table is sampled. Of numbers beyond the bounds the encoder asks, and a
-    stated lower bound is no mark.
-
-    Args:
-      schema: a draft, or a given one.
-      columns: (rows,) cells, of which it may lack some.
-      client: the column that says whose each row is, if any.
-      is_open: whether nobody stated how numbers are written.
-    """
-    rows = len(next(iter(columns.values())))
-    order = np.random.default_rng(0).permutation(rows)
-    part = pa.array(order[: dependences.CELLS // 8 // len(columns)])
-    sample = Columns((name, column.take(part)) for name, column in columns.items())
-    names, clients = cells.of_clients(sample, client)
-    notation = encoding.notation_of(schema, sample)
-    for name, kind in schema.features.items():
-        if name not in sample or not (kind.from_data or rows > _FEW):
-            continue
-        column, marks = sample[name], list[str]()
-        is_number, is_day = kind.type == "number", kind.type == "date"
-        fits = ~cells.is_missing(column)
-        if is_number or is_day:
-            numbers, missing = encoding.marked(column, kind, notation)
-            low, high = kind.bounds if is_number else (-np.inf, np.inf)
-            fits = ~missing & (low <= numbers) & (numbers <= high)
-            numbers = numbers[fits]
-        if not fits.any():
-            continue
-        column, whose = column.filter(pa.array(fits)), clients[fits]
-        if is_day:
-            ends, days = (numbers.min(), numbers.max()), literals.WORDS["placeholders"]
-            marks = [day for day in days if literals.days(day) in ends]
-        if is_number:
-            least = -np.inf if kind.from_data else low
-            marks = [f"{mark:.15g}" for mark in _marks(numbers) if mark > least]
-            yield name, _units(numbers, whose, names)
-            if is_open:
-                yield name, literals.question(cells.distinct(column)[0], "forms")
-        if marks:
-            yield name, f"{', '.join(marks)}: a missing {kind.type}? {_STATE}"
-        if kind.type == "category" or (is_number and cells.num_distinct(column) == 2):
-            question = _codes(column, whose, names)
-            if kind.from_data or question != _MIXED:
-                yield name, question
 
 
 def written_notation(
@@ -294,12 +235,12 @@ def repeats(name: str, column: Cells) -> bool:
     written, counts = pc.value_counts(column.filter(is_filled)).flatten()
     times = counts.to_numpy()
     numbers = np.sort(cells.values_of(written, "number", Notation()))
-    texts = "\n".join(map(str, cells.texts(written[:_FEW])))
+    texts = "\n".join(map(str, cells.texts(written[:FEW])))
     is_other = (numbers % 1 > 0).any() or _DAYS.fullmatch(texts)
     if (is_other and not is_person) or _DATED.search(name):
         return False
     rows = times.sum()
-    do_repeat = bool(_FEW < len(times) < rows)
+    do_repeat = bool(FEW < len(times) < rows)
     if is_person or not do_repeat:
         return do_repeat
     if rows > _VISITS * len(times):
@@ -346,7 +287,7 @@ def _draft_column(
     scaled = _scaled(column, missing, notation)
     if scaled and scaled[0].type == "date":  # 20240331 is no code
         return scaled
-    if _PERSON.match(name) and cells.num_distinct(column) > _FEW:
+    if _PERSON.match(name) and cells.num_distinct(column) > FEW:
         return (
             _LEFT_OUT,
             "a person, by its name? state [person] where one has several rows",
@@ -366,7 +307,7 @@ def _scaled(column: Cells, missing: np.ndarray, notation: Notation) -> Proposal 
     At most three other texts may mean a missing one. What is a quantity, too, but not
     as in most rows, is asked of.
     """
-    fits, sample = [], pa.chunked_array([pc.unique(column)[:_FEW]])
+    fits, sample = [], pa.chunked_array([pc.unique(column)[:FEW]])
     for type_, form in literals.WORDS["scales"]:
         plain = cells.without_limits(column) if type_ == "number" else column
         if not np.isnan(cells.values_of(sample, type_, notation, form)).all():
@@ -431,14 +372,14 @@ def _code(
         why = (
             f"{files.quoted(column[int(is_code.argmax())].as_py())}: a code, no number"
         )
-        if cells.num_distinct(column) > _FEW:
+        if cells.num_distinct(column) > FEW:
             return _LEFT_OUT, why
         return _category(name, column, column, source)[0], why
     present = numbers[~np.isnan(numbers)]
     if _DATED.search(name) and 5_000 < present.min() <= present.max() < 60_000:
         why = f"{present[0]:g}: a date, as Excel counts days? write it as 2024-12-31"
         return _LEFT_OUT, why
-    if len(numbers) <= _FEW or (present % 1).any():
+    if len(numbers) <= FEW or (present % 1).any():
         return None
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
@@ -450,7 +391,7 @@ def _code(
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
     if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
-    if _ID.search(name) and (unique or cells.num_distinct(column) > _FEW):
+    if _ID.search(name) and (unique or cells.num_distinct(column) > FEW):
         return _LEFT_OUT, "an identifier, by its name?"
     return None
 
@@ -462,11 +403,11 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
         texts * (count < len(column)), "digits"
     )
     hint = hint and f"{files.quoted(texts[0])}: {hint}"
-    if count == len(column) == len(rest) > _FEW:
+    if count == len(column) == len(rest) > FEW:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
         why = f"{count} different texts: an identifier?"
-    elif count > _FEW and (hint or _ID.search(name)):
+    elif count > FEW and (hint or _ID.search(name)):
         why = "an identifier, or names of persons?"
     else:
         listed = [
@@ -479,7 +420,7 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
             filter(
                 None,
                 (
-                    hint or f"{count} texts, each a feature" * (count > _FEW),
+                    hint or f"{count} texts, each a feature" * (count > FEW),
                     _spellings(listed),
                 ),
             )
@@ -504,7 +445,7 @@ def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:
     present = values[~missing]
     bounds = low, high = float(present.min()), float(present.max())
     is_number = column.type == "number"
-    marks = _marks(present) if is_number else []
+    marks = row_questions.missing_codes(present) if is_number else []
     is_plain = ~np.isin(present, marks)
     lowest, fifth, median, upper, top, highest = np.quantile(
         present[is_plain] if is_plain.any() else present,
@@ -536,133 +477,10 @@ def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:
         and 2 < len(codes) <= _MOST_LABELS,
         f"{len(codes)} different whole numbers in {len(present)} rows: an identifier? "
         'then type = "drop"': is_whole
-        and len(codes) > max(_FEW, _DIFFERENT * len(present)),
+        and len(codes) > max(FEW, _DIFFERENT * len(present)),
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
-
-
-def _marks(numbers: np.ndarray) -> list[float]:
-    """Numbers such as -9, 0, 99 and 999, which may mean a missing one.
-
-    At an end they occur more than once, and apart: negative ones if no other number is
-    negative, 0 and 99 by a gap. Amid others, 99 or 9.9 is far more frequent than all
-    numbers above half of it that are no such marks.
-    """
-    values, counts = np.unique(numbers, return_counts=True)
-    low, high = int((values < 0).sum()), len(values)
-    if not low and values[0] == 0 and high > _MOST_LABELS:
-        low = int(values[1] > _FAR * np.median(values) and _ends_apart(-values[::-1]))
-    elif values[-1] <= values[low - 1] + 2 or not all(
-        map(literals.is_mark, values[:low])
-    ):
-        low = 0
-    for at in itertools.takewhile(
-        lambda at: literals.is_mark(values[at]), range(high)[::-1]
-    ):
-        if counts[at:].sum() > 1 and at and _ends_apart(values[: at + 1]):
-            high = at
-    low *= counts[:low].sum() > 1
-    frequent = np.flatnonzero((counts >= _FREQUENT) & (values > 9))
-    marks = [at for at in frequent if literals.is_mark(values[at])]
-    times = counts.copy()
-    times[marks] = 1
-    amid = [
-        values[at]
-        for at in marks
-        if at < high and counts[at] > _OFTENER * times[values > values[at] / 2].max()
-    ]
-    return [*values[:low], *amid, *values[high:]]
-
-
-def _ends_apart(values: np.ndarray) -> bool:
-    """Whether the gap before the last is more than twice those of its side.
-
-    So is one of a tenth of the last, if this is above 10: 99 above 80.
-    """
-    near, gap = np.diff(values[(len(values) - 1) // 3 : -1]), values[-1] - values[-2]
-    return bool(gap > 2 * near.max(initial=1) or gap > values[-1] / 10 > 1)
-
-
-def _units(numbers: np.ndarray, clients: np.ndarray, names: Sequence[str]) -> str:
-    """What to ask of a column in two units; "" where it seems to be in one.
-
-    The largest gap between medians of clients, or between numbers, divides the rows.
-    Units explain it where both parts, on a logarithmic scale, are about equally wide,
-    narrow beside the gap, and far apart.
-
-    Args:
-      numbers: (rows,) of which the positive ones are compared.
-      clients: (rows,) which client's each row is.
-      names: of the clients.
-    """
-    clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
-    in_order = logs[np.lexsort((logs, clients))]
-    counts = np.bincount(clients)
-    medians = in_order[np.cumsum(counts) - counts // 2 - 1]
-    for levels, (steps, fewest, least, most, apart, unequal, question) in zip(
-        (medians[clients], *[logs] * 4), literals.WORDS["units"], strict=True
-    ):
-        ends = np.sort(levels)[_FREQUENT - 1 : 1 - _FREQUENT]
-        if len(np.unique(ends)) >= fewest:
-            gaps = np.diff(ends)
-            is_rare = levels > ends[gaps.argmax()]
-            for _ in range(steps):
-                middle = (levels[is_rare].mean() + levels[~is_rare].mean()) / 2
-                is_rare = levels > middle
-            is_rare ^= is_rare.mean() > 0.5
-            parts = [np.quantile(logs[p], [0.1, 0.5, 0.9]) for p in (is_rare, ~is_rare)]
-            narrow, wide = sorted(map(np.ptp, parts))
-            factor = abs(parts[0][1] - parts[1][1]) if steps else gaps.max()
-            if least < factor < most and wide < min(unequal * narrow, apart * factor):
-                where = files.shortened([names[n] for n in np.unique(clients[is_rare])])
-                return question.format(*np.exp(parts)[:, 1], where)
-    return ""
-
-
-def _codes(column: Cells, clients: np.ndarray, names: Sequence[str]) -> str:
-    """What to ask of categories where some clients write none that the others write,
-    of two whose shares at a client alone are those of the others, the other way round,
-    or of words beside numbers, or beside their first letters.
-
-    Args:
-      column: (rows,) cells, none of which is missing.
-      clients: (rows,) which client's each row is.
-      names: of the clients.
-    """
-    texts, codes = cells.distinct(column)
-    counts = np.zeros((len(names), len(texts)))
-    np.add.at(counts, (clients, codes), 1)
-    writes = counts > 0
-    large = np.flatnonzero(counts.sum(1) >= _FEW)
-    if len(texts) == 2 and len(large) >= _FEWEST:
-        shares = counts[large, 0] / counts[large].sum(1)
-        usual = np.median(shares)
-        far = abs(shares - usual).argmax()
-        share = float(shares[far])
-        shares[far] = 1 - share
-        # Shares near 1/2 are alike, and 0 and 1 are no codes but a client's property.
-        if abs(shares - usual).max() < abs(usual - 0.5) / 2 - 0.12 and share % 1:
-            return (
-                f"{files.quoted(texts[0])} in {100 * share:.2g} % of the cells of "
-                f"client {names[large[far]]}, {100 * usual:.2g} % elsewhere, the other "
-                "way round: are codes swapped?"
-            )
-    is_usual = writes[writes[:, np.bincount(codes).argmax()]].any(0)
-    is_rare = writes.any(1) & ~writes[:, is_usual].any(1)
-    of_kinds = writes[is_rare].any(0), writes[~is_rare].any(0)
-    is_one_kind = writes[is_rare].all(0).any() and not np.logical_and(*of_kinds).any()
-    if not is_one_kind or np.sum(of_kinds, 1).min() < 2:
-        in_order = "\n".join(sorted(map(str.casefold, texts)))
-        return _MIXED * bool(_ABBREVIATED.search(in_order))
-    there, elsewhere = (
-        files.shortened([*map(files.quoted, np.array(texts)[of_kind])])
-        for of_kind in of_kinds
-    )
-    return (
-        f"{there} at client {files.shortened(np.array(names)[is_rare].tolist())}, "
-        f"{elsewhere} elsewhere: other codes? write them alike"
-    )
 
 
 def strict(

@@ -28,6 +28,7 @@ from . import (
     exchanged,
     files,
     literals,
+    row_questions,
     table_file,
 )
 from .cells import Columns
@@ -111,7 +112,7 @@ def load_rows(
         for name, column in columns.items()
         if name not in schema.features
     }
-    for name, question in draft.row_questions(schema, columns, schema.client):
+    for name, question in row_questions.questions(schema, columns, schema.client):
         if question:
             warnings.warn(f"{path}: column {name}: {question} {_LOOKED}", stacklevel=2)
     return encoding.encode(schema, columns, str(path), of_model=True), carried
@@ -208,7 +209,7 @@ def from_table(
         schema, wrong = _fit_schema(schema, columns, label, dropped, notices)
         notices += [
             f"column {column}: {question} {_LOOKED}"
-            for column, question in draft.row_questions(schema, columns, client)
+            for column, question in row_questions.questions(schema, columns, client)
             if question
         ]
     schema = dataclasses.replace(schema, client=client)

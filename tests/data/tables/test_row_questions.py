@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.tables import draft, table_file
+from fedsvp_jax.data.tables import row_questions, table_file
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 from fedsvp_jax.data.tables.table import from_table, load_rows
 
@@ -125,4 +125,6 @@ def test_a_blank_column_is_not_asked_of() -> None:
     table = clean()
     table["asthma"][:] = ""
     columns = table_file.columns_of(table, "a")
-    assert not any(text for _, text in draft.row_questions(SCHEMA, columns, "hospital"))
+    assert not any(
+        text for _, text in row_questions.questions(SCHEMA, columns, "hospital")
+    )
