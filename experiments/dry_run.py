@@ -20,7 +20,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.train_validation import attribute_counts
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.noise_check import extreme_uploads
 from fedsvp_jax.run.placement import Placement
 
@@ -62,7 +61,6 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
         counts=holdings(program),
         median=np.median,
         settings=recorded_settings(config, dataset, model=program.model),
-        noise_setting=noise_setting,
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
         spent=None if mechanism.basis.relation == "none" else _spent(program, plan),

@@ -124,10 +124,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
-    hashes = [("final parameters", summary["params_sha256"])]
     schema = folder / SCHEMA
-    if claim["status"] == "proved" and schema.is_file():
-        hashes.append(("schema.toml, which the sites declared", sha256(schema)))
     return page.write(
         path,
         "protection.html",
@@ -135,8 +132,8 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         others=guarantees.beside(folder, config),
         config=config,
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
-        hashes=hashes,
         schema=schema_of(folder),
+        schema_sha256=schema.is_file() and sha256(schema),
         summary=summary,
     )
 
@@ -156,7 +153,6 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         sweep=sweep,
-        cells=headline.cells("shown", rows, [sweep.config]),
     )
 
 
