@@ -50,10 +50,6 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     examples = int(np.median(program.data.num_train[0]))
     plan = SpendingPlan(program.accounts[0])
     shapes, _ = program.model.shapes(program.data.example)
-    counts = program.data.counts
-    sizes = counts.coalition_sizes if mechanism.needs_contribution else {}
-    partial = sizes.keys() - {2 ** len(counts.attributes.names) - 1}
-    random = program.plan.estimation.num_drawn if sizes else 0
     return messages.filled(
         "dry_run.txt",
         program=program,
@@ -66,7 +62,6 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
         spent=None if mechanism.basis.relation == "none" else _spent(program, plan),
         plan=plan,
         parameters=num_parameters(shapes),
-        trainings=1 + len(partial) + random,  # of a client in a round
         limit=LIMIT,
     )
 

@@ -314,6 +314,5 @@ def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Pa
         path,
         "ledger.html",
         ledger=ledger,
-        verdict=facts(ledger),
         budgets=budgets,
     )

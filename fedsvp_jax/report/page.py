@@ -36,7 +36,6 @@ _ASKED = [
     mechanisms,
     provenance,
     schema,
-    shared_noise,
     tables,
     text_table,
     tradeoff,
@@ -65,6 +64,7 @@ def templates() -> Any:
     environment.filters |= {
         "exp": math.exp,
         "grid": _grid,
+        "least_opened": shared_noise.least_opened,
         "log": math.log,
         "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
         "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),

@@ -2,7 +2,7 @@
 
 import datetime
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
@@ -20,7 +20,6 @@ from . import (
     quality,
     read,
     tables,
-    text_table,
 )
 from .curves import compare_curves, curves
 
@@ -167,7 +166,7 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
       ValueError: as `read.read_all`.
     """
     files = read.read_all(folders)
-    rows = comparison_table(files)
+    rows = headline.cells("compared", files)
     return page.write(
         Path(output_dir) / "compare.html",
         "compare.html",
@@ -176,15 +175,3 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
         files=files,
         rows=rows,
     )
-
-
-def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
-    """The rows of templates/cells.txt, each with its folder: all in one table."""
-    summaries = [
-        (name, row)
-        for name, result in files.items()
-        for row in tables.summarize(result.results, result.cells)
-    ]
-    names, rows = zip(*summaries, strict=True)
-    cells = headline.cells("shown", rows, [result.config for result in files.values()])
-    return [{"folder": name} | row for name, row in zip(names, cells, strict=True)]

@@ -18,7 +18,6 @@ from fedsvp_jax.report import (
     headline,
     labels,
     read,
-    reports,
     tables,
 )
 from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -104,7 +103,7 @@ def test_every_printer_says_one_number_and_what_it_means(
     swept_rows = headline.cells(
         "shown", tables.summarize(read.read_sweep(swept).results), []
     )
-    compared = reports.comparison_table(read.read_all([folder, swept]))
+    compared = headline.cells("compared", read.read_all([folder, swept]))
     of_mechanism = [
         row
         for row in (*swept_rows, *compared)
