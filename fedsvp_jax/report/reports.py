@@ -117,9 +117,8 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     2025). Parts that this program cannot know are marked as open.
     """
     summary, config = run.summary, run.config
-    claim = guarantees.main(summary)
     path = folder / "protection.html"
-    if run.unfinished is not None or claim is None:
+    if run.unfinished is not None or guarantees.main(summary) is None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
@@ -127,8 +126,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     return page.write(
         path,
         "protection.html",
-        claim=claim,
-        others=guarantees.beside(folder, config),
+        folder=folder,
         config=config,
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         schema=schema_of(folder),
