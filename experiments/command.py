@@ -158,8 +158,7 @@ def run(
       described: the flags that --help describes; None: all.
     """
     logging.set_verbosity(logging.WARNING)
-    handler = logging.get_absl_handler().python_handler
-    handler.setFormatter(messages.Lines())
+    logging.get_absl_handler().python_handler.setFormatter(messages.Lines())
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
     messages.print_what_can_be_printed()
@@ -174,8 +173,7 @@ def run(
                 main(arguments)
         except stopping.Stopped as stopped:
             text, number = str(stopped), stopped.signal_number
-            dry_run = getattr(flags.FLAGS, "dry_run", False)
-            if dry_run or "resume" not in flags.FLAGS:
+            if getattr(flags.FLAGS, "dry_run", False) or "resume" not in flags.FLAGS:
                 text = f"stopped by {signal.Signals(number).name}"
             _fail(text, status=128 + number, at_once=True)
         except Exception as error:

@@ -13,8 +13,7 @@ from . import command, presets, sweep
 
 def main() -> None:
     """Runs the sweep; the preset gives its flags their defaults."""
-    preset = presets.read_preset("sweep", "demo")
-    defaults = preset.flags | {"output_dir": "runs/demo"}
+    defaults = presets.read_preset("sweep", "demo").flags | {"output_dir": "runs/demo"}
     command.default_settings(flags.FLAGS, defaults)
     command.run(sweep.main, __doc__)
 

@@ -20,7 +20,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.train_validation import attribute_counts
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.noise_check import extreme_uploads
 from fedsvp_jax.run.placement import Placement
 
@@ -51,10 +50,6 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     examples = int(np.median(program.data.num_train[0]))
     plan = SpendingPlan(program.accounts[0])
     shapes, _ = program.model.shapes(program.data.example)
-    counts = program.data.counts
-    sizes = counts.coalition_sizes if mechanism.needs_contribution else {}
-    partial = sizes.keys() - {2 ** len(counts.attributes.names) - 1}
-    random = program.plan.estimation.num_drawn if sizes else 0
     return messages.filled(
         "dry_run.txt",
         program=program,
@@ -62,13 +57,11 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
         counts=holdings(program),
         median=np.median,
         settings=recorded_settings(config, dataset, model=program.model),
-        noise_setting=noise_setting,
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
         spent=None if mechanism.basis.relation == "none" else _spent(program, plan),
         plan=plan,
         parameters=num_parameters(shapes),
-        trainings=1 + len(partial) + random,  # of a client in a round
         limit=LIMIT,
     )
 

@@ -36,15 +36,7 @@ def main(arguments: list[str]) -> None:
     folder, all_of = values.witness or budgets.witness(log), budgets.of_log(log)
     witness = pathlib.Path(folder) if folder else None
     site_ledger = ledger.audit(log, witness, values.site_key)
-    print(
-        messages.filled(
-            "ledger.txt",
-            ledger=site_ledger,
-            facts=ledger.facts(site_ledger),
-            budgets=all_of,
-        ),
-        end="",
-    )
+    print(messages.filled("ledger.txt", ledger=site_ledger, budgets=all_of), end="")
     if values.page is not None:
         command.print_files(
             [ledger.write_page(site_ledger, pathlib.Path(values.page), all_of)]

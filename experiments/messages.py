@@ -74,22 +74,13 @@ def _templates() -> Any:
     """The pages' environment, of templates/; `table` aligns rows in columns."""
     import jinja2  # which `fedsvp --help` does not need
 
-    from fedsvp_jax.accounting import claims, tradeoff
-    from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import page, tables, text_table
+    from fedsvp_jax.report import page, text_table
 
     folder = pathlib.Path(__file__).with_name("templates")
     templates = page.templates().overlay()
     loaders = [jinja2.FileSystemLoader(folder), templates.loader]
     templates.loader = jinja2.ChoiceLoader(loaders)
-    templates.filters |= {
-        "table": text_table.render,
-        "factored": text_table.factored,
-        "columns": tables.columns,
-        "meaning": claims.meaning,
-        "recognised": tradeoff.recognised,
-        "printable": printable,
-    }
+    templates.filters["table"] = text_table.render
     return templates
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core.files import Record, replace_file
-from fedsvp_jax.report import headline, read, tables, text_table
+from fedsvp_jax.report import read, tables, text_table
 
 from . import messages
 
@@ -35,9 +35,8 @@ def sweep_tables(folder: str | Path) -> None:
     """Writes table.md, table.tex and table.csv of a sweep's folder, and prints it."""
     sweep = read.read_sweep(folder)
     rows = tables.summarize(sweep.results, sweep.cells)
-    table = headline.cells("shown", rows, [sweep.config])
     texts = {
-        kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows, table=table)
+        kind: messages.filled(f"table.{kind}", sweep=sweep, rows=rows)
         for kind in ("csv", "md", "tex", "txt")
     }
     print(texts.pop("txt"))

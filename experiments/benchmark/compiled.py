@@ -204,8 +204,7 @@ def row(device_name: str, name: str, index: int) -> Record:
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
     totals = counted(program.as_text())
-    cells = len(trainer.program.configs)
-    flops = cells * sum(arithmetic.round_flops(trainer))
+    flops = len(trainer.program.configs) * sum(arithmetic.round_flops(trainer))
     model_bytes = num_bytes(trainer.arguments()[0].params)
     copies = 2 * plan.cohort_size * model_bytes / device.bandwidth
     limit = max(flops / device.flops, copies)

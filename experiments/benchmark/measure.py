@@ -88,8 +88,7 @@ def row(name: str, trainer: Trainer, samples: int, notes: Sequence[str]) -> Reco
     """
     clock = timed(trainer, samples)
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
-    size = _GEMM_SIZE[jax.default_backend()]
-    rate = gemm_gflops(size, plan.recipe.compute_dtype)
+    rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()], plan.recipe.compute_dtype)
     flops = num_cells * sum(arithmetic.round_flops(trainer))
     median = clock["seconds_per_round_median"]
     return {

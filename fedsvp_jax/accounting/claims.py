@@ -39,22 +39,13 @@ _FILTER_TOO = (
     "the influence filter's contributions and votes leave the client too, and are "
     f"counted here for {ANY_CHANGE}"
 )
-_BOUGHT = (
-    "the schema's {} bounds were bought at ε = {:.3g} each, which is counted here; who "
-    "bought them saw the table"
-)
 _TALLY = (
     "a tally: how often a client uploads follows the votes, so what was spent was not "
     "known before"
 )
 _PROMISED = "kept for every client, however often the others upload"
-_COPIES = "{}; for each of up to {} clients that hold a copy at once"
 _BROKEN = "broken: uploads had less noise than the mechanism said before the run"
 _REAL_NUMBERS = "noise is counted as real numbers, without float32's gaps and rounding"
-_ENDS = (
-    "nominal, because float32's noise ends at 9.155 standard deviations: with a chance "
-    "of {:.1g}, above δ = {:.1g}, an output is one that only one neighbour can have"
-)
 _ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
@@ -227,7 +218,13 @@ def _assumptions(account: Account) -> str:
     exact = account.mechanism.basis.discrete and not account.passes
     real = "" if exact else _REAL_NUMBERS
     cost = participation.other_costs
-    bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
+    bought = ""
+    if cost.bounds:
+        bought = (
+            f"the schema's {cost.bounds} bounds were bought at ε = "
+            f"{cost.epsilon_per_bound:.3g} each, which is counted here; who bought "
+            "them saw the table"
+        )
     seed = "" if participation.secret_noise else SEED
     of_data = participation.assumptions, participation.nominal
     parts = (text, real, bought, seed, *of_data)
@@ -263,10 +260,12 @@ def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
             epsilon, certain = spent_by_copies(account, method, view)
             copies_text = f"{text}; none of these clients is the adversary"
             claim = _claim(account, view, method, epsilon, copies_text, certain=certain)
-            relation = _COPIES.format(basis.relation, participation.copies)
-            claims.append(
-                claim._replace(relation=relation, copies=participation.copies)
+            copies = participation.copies
+            relation = (
+                f"{basis.relation}; for each of up to {copies} clients that hold a "
+                "copy at once"
             )
+            claims.append(claim._replace(relation=relation, copies=copies))
     amplified = _amplified_epsilon(account)
     if amplified is not None:
         text = (
@@ -345,10 +344,13 @@ def _claim(
     """A claim of what was spent, at `target_delta` unless δ is basic composition's."""
     at = account.terms.target_delta if delta is None else delta
     if certain is None:
-        spent = account.most_spent(view)
-        certain = account.certain_chance(spent, account.other_costs)
+        certain = account.certain_chance(account.most_spent(view), account.other_costs)
     if at < certain and account.proved and math.isfinite(epsilon):
-        assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
+        assumptions = (
+            "nominal, because float32's noise ends at 9.155 standard deviations: with "
+            f"a chance of {certain:.1g}, above δ = {at:.1g}, an output is one that "
+            f"only one neighbour can have; {assumptions}"
+        )
     proved = _is_proved(account, method, epsilon, at, certain)
     relation, name = account.mechanism.basis.relation, adversary(account, view)
     return Claim(name, relation, method, epsilon, at, proved, assumptions)

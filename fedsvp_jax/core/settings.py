@@ -209,8 +209,7 @@ def nearest(value: Any, choices: Collection[str]) -> str:
     text = str(value)
     from .files import toml_beside  # and NumPy, which `fedsvp` alone does not need
 
-    synonyms = toml_beside(__file__, "synonyms.toml")
-    meant = synonyms.get(text.lower())
+    meant = toml_beside(__file__, "synonyms.toml").get(text.lower())
     near = [choice for choice in choices if choice.lower() in (text.lower(), meant)]
     near = near or difflib.get_close_matches(text, choices, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

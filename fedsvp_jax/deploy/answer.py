@@ -101,9 +101,8 @@ def end_round(
     policy = site.policy
     if not site.randomness.hides:
         _log.warning(
-            "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
-            "removes it; every ε of this client is nominal",
-            round_num,
+            f"round {round_num}: the noise is seeded and HIDES NOTHING: whoever knows "
+            "the seed removes it; every ε of this client is nominal"
         )
     base = _in_float32(received)
     if policy.is_query or policy.config.uploads_gradient:
@@ -157,7 +156,7 @@ def result_of(
         check_arrays(f"the result of {name}", arrays, [leaf.shape for leaf in base])
         return Trained(arrays, None if ratio is None else float(ratio))
     except (Exception, SystemExit):
-        _log.exception("round %d: %s failed, and changes nothing", round_num, name)
+        _log.exception(f"round {round_num}: {name} failed, and changes nothing")
         return Trained(base)
 
 

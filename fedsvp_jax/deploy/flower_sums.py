@@ -149,13 +149,11 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        policy = self.site.policy
-        spent = record["epsilon_spent"][policy.promise.total_accounting]
-        text = "round {} of {} is charged: ε = {:.4g} of {}"
+        last, promise = self.site.policy.last_round, self.site.policy.promise
+        spent = record["epsilon_spent"][promise.total_accounting]
         _log.warning(
-            text.format(
-                round_num, policy.last_round, spent, policy.promise.total_epsilon
-            )
+            f"round {round_num} of {last} is charged: ε = {spent:.4g} of "
+            f"{promise.total_epsilon}"
         )
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
@@ -261,10 +259,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             if present != before:
                 cohort, waited = self._policy.config.cohort_size, 0
                 _log.warning(
-                    "waiting for sites: %d of %d (at least %d)",
-                    present,
-                    cohort,
-                    smallest,
+                    f"waiting for sites: {present} of {cohort} (at least {smallest})"
                 )
             if waited == 60:
                 _log.warning(_WAITING)
@@ -289,10 +284,10 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             )
         self._is_open = True
         self.last_round += 1
-        text = (
-            "round %d of %d by the sites' logs (by Flower's, %d since its last start)"
+        _log.warning(
+            f"round {self.last_round} of {self._policy.last_round} by the sites' logs "
+            f"(by Flower's, {since_start} since its last start)"
         )
-        _log.warning(text, self.last_round, self._policy.last_round, since_start)
         self._keep(0, [])
         return {"server-round": self.last_round, "agreement": self._policy.agreement}
 

@@ -28,7 +28,7 @@ from .noise import SECRET, Randomness
 from .site import LATER, Site
 
 _log = logging.getLogger(__name__)
-_AUC = "AUC {AUC[0]:.2f} (95 %: {AUC[1]:.2f} to {AUC[2]:.2f}), "
+_AUC = "AUC {:.2f} (95 %: {:.2f} to {:.2f}), "
 _SCORES = """\
 {sites} of {} hospitals, about {rows} test rows, noise included: {}accuracy \
 {accuracy[0]:.2f} (95 %: {accuracy[1]:.2f} to {accuracy[2]:.2f}), of always saying \
@@ -103,13 +103,15 @@ def main(grid: Grid, context: Context) -> None:
     model = first.trained_model(strategy.arrays, opened)
     file = folder / "model.safetensors"
     dataclasses.replace(model, schema=policy.training.declared()).save(file)
-    text = "finished: %d of %d rounds, of which %d opened a sum; the model is %s"
     opened += strategy.scores is not None
-    _log.warning(text, strategy.last_round, planned, opened, file)
+    _log.warning(
+        f"finished: {strategy.last_round} of {planned} rounds, of which {opened} "
+        f"opened a sum; the model is {file}"
+    )
     if scores := strategy.scores:
         write_json(folder / "scores.json", policy.says() | scores)
-        auc = _AUC.format(**scores) if "AUC" in scores else ""
-        text = _SCORES + _FEW * (
-            (scores.get("AUC") or scores["accuracy"])[1:] == [0, 1]
+        auc = scores.get("AUC")
+        text = _SCORES.format(
+            policy.config.cohort_size, _AUC.format(*auc) if auc else "", **scores
         )
-        _log.warning(text.format(policy.config.cohort_size, auc, **scores))
+        _log.warning(text + _FEW * ((auc or scores["accuracy"])[1:] == [0, 1]))

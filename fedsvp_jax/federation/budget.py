@@ -128,11 +128,7 @@ def solve_noise(
     solution = min(feasible, key=lambda value: abs(math.log(value / loud)))
     if refused and spends(solution) < _NEAR * total:
         _LOG.warning(
-            "solve=noise stops at %s = %.4g, which spends less than total_epsilon = %g,"
-            " since beyond it %s",
-            name,
-            solution,
-            total,
-            refused[-1],
+            f"solve=noise stops at {name} = {solution:.4g}, which spends less than "
+            f"total_epsilon = {total:g}, since beyond it {refused[-1]}"
         )
     return with_value(solution)

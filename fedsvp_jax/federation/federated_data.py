@@ -115,9 +115,8 @@ def division_of(config: ResolvedConfig, private: int) -> train_validation.Divisi
     number = config.num_hbc_clients if config.num_attributes > 1 else 0
     if number == config.num_clients:
         _LOG.warning(
-            "num_hbc_clients = %d is all clients: nobody holds private data, and every "
-            "contribution ratio is 0",
-            number,
+            f"num_hbc_clients = {number} is all clients: nobody holds private data, "
+            "and every contribution ratio is 0"
         )
     curious = frozenset(partition.hbc_clients(config.num_clients, number).tolist())
     share = config.train_fraction

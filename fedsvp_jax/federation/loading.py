@@ -150,9 +150,8 @@ def test_attributes(
     None too where it has targets: a score by attribute is an accuracy.
     """
     columns = dataset.test_columns
-    if dataset.test_targets is not None or config.num_attributes == 1:
-        return None
-    if config.column not in (None, *columns):
+    unknown = config.column not in (None, *columns)
+    if dataset.test_targets is not None or config.num_attributes == 1 or unknown:
         return None
     return attributes_of(config, dataset, dataset.test_labels, columns).ids
 

@@ -45,8 +45,7 @@ def curves(files: read.Files) -> list[Plot]:
     for row in rows:
         look = style.of_mechanism(row.mechanism)
         if row.group[1:] in levels:
-            place = levels.index(row.group[1:])
-            look = style.shaded(look, place, len(levels))
+            look = style.shaded(look, levels.index(row.group[1:]), len(levels))
         shades.append(_Group(row.group.name, look, row))
     against = []
     if isinstance(files, read.SweepFiles):

@@ -116,7 +116,6 @@ def write_epsilon_page(folder: AnyPath, content: Record) -> list[Path]:
         "epsilon.html",
         data={**content, "points": points},
         scripts=("epsilon.js",),
-        choice=content.get("choice", "mechanism"),
     )
     write_json(place / "epsilon.json", content)
     return [html, place / "epsilon.json"]

@@ -176,13 +176,10 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     groups: dict[str, list[tuple[str, str]]] = {group["head"]: [] for group in _GROUPS}
     for text in assumptions:
         head, sentence = next(
-            (
-                (group["head"], sentence)
-                for group in _GROUPS
-                for words, sentence in group["rules"].items()
-                if words in text
-            ),
-            (_GROUPS[-1]["head"], ""),
+            (group["head"], sentence)
+            for group in _GROUPS
+            for words, sentence in group["rules"].items()
+            if words in text
         )
         groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
     return groups

@@ -6,28 +6,11 @@ They are made from summary.json and config.json alone.
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import Record, read_json
 
 from . import guarantees, page, text_table
 
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
-
-
-def privacy(summary: Record) -> str:
-    """The claim of the run: adversary, ε, δ, neighbours, and whether it is proved.
-
-    It is about one copy of a record. More copies and stronger adversaries follow with
-    their own ε, or with none.
-    """
-    if guarantees.main(summary) is None:
-        return f"This run hides nothing (mechanism {summary.get('mechanism')})."
-    return filled("privacy", summary, guarantees.strongest([summary]))
-
-
-def spent(summary: Record) -> str:
-    """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
-    return filled("spent", summary, meaning(summary))
 
 
 def filled(macro: str, *values: Any) -> str:
@@ -49,7 +32,7 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
     releases = guarantees.beside(folder, config) if claim else []
     scores = summary, content(folder / REFERENCE)
     return {
-        "privacy": privacy(summary),
+        "privacy": filled("privacy", summary),
         "together": filled("together", claim, releases, config),
         "published": filled("published", summary.get("published_scores")),
         "unprotected": filled("unprotected", config),

@@ -18,14 +18,9 @@ from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
 
-from . import guarantees, labels, page
+from . import guarantees, headline, page
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
-_BY_THE_LOG = (
-    "in order as far as the log alone tells; only the witness's file (--witness) tells "
-    "whether entries are missing at its end"
-)
-_SEEDED = "noise was seeded: every ε is nominal"
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
 # a large number, `float` of a larger one.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
@@ -293,7 +288,7 @@ def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
     if entries[0].body["data"] is None:
         notes.append("the log names no records (--records of `fedsvp site init`)")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
-        notes.append(_SEEDED)
+        notes.append("noise was seeded: every ε is nominal")
     for before, after in itertools.pairwise(entries):
         if after.time < before.time:
             notes.append(f"the site's clock went back before entry {after.number}")
@@ -303,32 +298,7 @@ def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
 
 def facts(ledger: Ledger) -> list[tuple[str, str]]:
     """The facts that an auditor asks for first: (name, value)."""
-    promise = ledger.first["promise"]
-    limit = promise["total_epsilon"]
-    status = "nominal" if _SEEDED in ledger.notes else promise["status"]
-    spent = labels.significant(ledger.spent)
-    verdict = "in order" if ledger.witnessed else _BY_THE_LOG
-    if ledger.problems:
-        verdict = "not in order"
-        spent = status = "not known, since the log is not in order"
-    return [
-        ("site", ledger.first["name"]),
-        ("verdict", verdict),
-        ("ε spent, added up anew", spent),
-        ("ε promised", "none" if limit is None else f"{limit:g}"),
-        ("δ", f"{promise['target_delta']:g}"),
-        ("every ε is", status),
-        ("rounds charged", str(len(ledger.rows))),
-        ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
-        *(
-            (
-                "test rows",
-                f"ε = {labels.significant(row.epsilon)} by one count of scores",
-            )
-            for row in ledger.counts
-            if not ledger.problems
-        ),
-    ]
+    return [(fact["name"], fact["value"]) for fact in headline.cells("facts", ledger)]
 
 
 def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Path:
@@ -344,6 +314,5 @@ def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Pa
         path,
         "ledger.html",
         ledger=ledger,
-        verdict=facts(ledger),
         budgets=budgets,
     )

@@ -19,7 +19,7 @@ from typing import Any
 import jinja2
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.accounting import claims, tradeoff
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import Record, plain, replace_file
 from fedsvp_jax.data.dataset import MISFIT_SHARES
@@ -29,10 +29,25 @@ from fedsvp_jax.mechanisms import shared_noise
 from . import guarantees, labels, provenance, style, tables, text_table
 from .plots import Plot
 
+_ASKED = [
+    claims,
+    guarantees,
+    labels,
+    mechanisms,
+    provenance,
+    schema,
+    tables,
+    text_table,
+    tradeoff,
+]
+
 
 @functools.cache
 def templates() -> Any:
-    """The environment of report/templates; HTML escapes whatever it is handed."""
+    """The environment of report/templates; HTML escapes whatever it is handed.
+
+    Every function of the modules `_ASKED` is a filter.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         extensions=["jinja2.ext.do"],
@@ -44,31 +59,14 @@ def templates() -> Any:
     kwargs = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = kwargs
     environment.globals |= {"asset": style.asset, "misfit_shares": MISFIT_SHARES}
+    for module in _ASKED:
+        environment.filters |= vars(module)
     environment.filters |= {
-        "about": mechanisms.about,
-        "by_group": guarantees.by_group,
-        "choices": guarantees.choices,
-        "command_line": provenance.command_line,
-        "data_name": labels.data_name,
-        "delta_text": labels.delta_text,
         "exp": math.exp,
         "grid": _grid,
         "least_opened": shared_noise.least_opened,
-        "interval": labels.with_interval,
-        "how_far": tables.how_far,
-        "least_spent": labels.least_spent,
         "log": math.log,
         "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
-        "percent": labels.percent,
-        "settings_text": provenance.settings_text,
-        "significant": labels.significant,
-        "promised": guarantees.promised,
-        "risk": tradeoff.risk,
-        "shared": guarantees.shared,
-        "strongest": guarantees.strongest,
-        "text": labels.text,
-        "value_text": provenance.value_text,
-        "written": schema.written,
         "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment

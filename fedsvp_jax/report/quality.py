@@ -22,8 +22,7 @@ def plots(run: read.RunFiles) -> list[Plot]:
     roc, bins = scores["roc"], scores["calibration"]
     sizes = [part["rows"] for part in bins]
     shares = [part["positive"] / part["rows"] for part in bins]
-    ends = map(tables.wilson, shares, sizes)
-    low, high = zip(*ends, strict=True)
+    low, high = zip(*map(tables.wilson, shares, sizes), strict=True)
     chances = [part["chance"] for part in bins]
     calibration = Series("model", chances, shares, low, high)
     return [

@@ -2,7 +2,7 @@
 
 import datetime
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
@@ -20,7 +20,6 @@ from . import (
     quality,
     read,
     tables,
-    text_table,
 )
 from .curves import compare_curves, curves
 
@@ -118,25 +117,20 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     2025). Parts that this program cannot know are marked as open.
     """
     summary, config = run.summary, run.config
-    claim = guarantees.main(summary)
     path = folder / "protection.html"
-    if run.unfinished is not None or claim is None:
+    if run.unfinished is not None or guarantees.main(summary) is None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
-    hashes = [("final parameters", summary["params_sha256"])]
     schema = folder / SCHEMA
-    if claim["status"] == "proved" and schema.is_file():
-        hashes.append(("schema.toml, which the sites declared", sha256(schema)))
     return page.write(
         path,
         "protection.html",
-        claim=claim,
-        others=guarantees.beside(folder, config),
+        folder=folder,
         config=config,
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
-        hashes=hashes,
         schema=schema_of(folder),
+        schema_sha256=schema.is_file() and sha256(schema),
         summary=summary,
     )
 
@@ -156,7 +150,6 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         sweep=sweep,
-        cells=headline.cells("shown", rows, [sweep.config]),
     )
 
 
@@ -171,7 +164,7 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
       ValueError: as `read.read_all`.
     """
     files = read.read_all(folders)
-    rows = comparison_table(files)
+    rows = headline.cells("compared", files)
     return page.write(
         Path(output_dir) / "compare.html",
         "compare.html",
@@ -180,15 +173,3 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
         files=files,
         rows=rows,
     )
-
-
-def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
-    """The rows of templates/cells.txt, each with its folder: all in one table."""
-    summaries = [
-        (name, row)
-        for name, result in files.items()
-        for row in tables.summarize(result.results, result.cells)
-    ]
-    names, rows = zip(*summaries, strict=True)
-    cells = headline.cells("shown", rows, [result.config for result in files.values()])
-    return [{"folder": name} | row for name, row in zip(names, cells, strict=True)]

@@ -98,7 +98,7 @@ class Checkpointer:
                 damages.append(f"checkpoint {file} is damaged ({error})")
                 continue
             for damaged in damages:
-                _log.warning("%s; going on from that of round %d", damaged, round_num)
+                _log.warning(f"{damaged}; going on from that of round {round_num}")
             return content, round_num
         if damages:
             raise ValueError(

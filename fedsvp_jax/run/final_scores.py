@@ -42,9 +42,8 @@ def scores_of(
 ) -> Record:
     """`test_scores` of a table, or of features of images; {} of other data."""
     config = session.program.configs[cell]
-    if loss is not None or not isinstance(data, Dataset):
-        return {}
-    if data.schema is None and config.model not in FEATURE_MODELS:
+    has_features = data.schema is not None or config.model in FEATURE_MODELS
+    if loss is not None or not isinstance(data, Dataset) or not has_features:
         return {}
     tested, _ = loading.withhold_validation(config, data)
     predicted = predictions(session, cell, settings)

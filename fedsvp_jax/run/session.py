@@ -79,21 +79,19 @@ class Session:
         rounds = min(SpendingPlan(account).whole_rounds for account in self.accounts)
         if rounds < config.num_rounds:
             _log.warning(
-                "the uploads that clients may send fill about %d of %d rounds; where "
-                "total_epsilon ends them, --solve=noise finds the noise for all rounds",
-                rounds,
-                config.num_rounds,
+                f"the uploads that clients may send fill about {rounds} of "
+                f"{config.num_rounds} rounds; where total_epsilon ends them, "
+                "--solve=noise finds the noise for all rounds"
             )
         if config.batch_size > self.program.data.split.train.shape[-1]:
             _log.warning(
-                "batch_size %d is more examples than any client has, so a batch is all "
-                "of a client's",
-                config.batch_size,
+                f"batch_size {config.batch_size} is more examples than any client has, "
+                "so a batch is all of a client's"
             )
         self._has_warned = False  # of a loss that is not finite
         self._saved = self.done  # rounds of the newest checkpoint
         if 0 < self.done < config.num_rounds:
-            _log.warning("goes on at round %d of %d", self.done + 1, config.num_rounds)
+            _log.warning(f"goes on at round {self.done + 1} of {config.num_rounds}")
         self._rows: list[list[Record]] = [[] for _ in self._names]
         self.stopped_by: str | None = None
         self._go_on_after_kept_rows()
@@ -229,14 +227,14 @@ class Session:
             if self._options.on_divergence == "stop":
                 raise
             if sum(map(records.diverged, self._rows[cell])) == 1:
-                _log.warning("%s; going on (on_divergence=continue)", error)
+                _log.warning(f"{error}; going on (on_divergence=continue)")
             return
         if not self._has_warned and self._has_no_loss(row):
             self._has_warned = True
             _log.warning(
-                "the test loss is not finite after round %d: such gradients count as 0 "
-                "and the model may learn nothing; look at the loss and the data",
-                number,
+                f"the test loss is not finite after round {number}: such gradients "
+                "count as 0 and the model may learn nothing; look at the loss and "
+                "the data"
             )
 
     def _has_no_loss(self, row: Record) -> bool:

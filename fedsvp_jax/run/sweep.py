@@ -161,8 +161,7 @@ def programs(
     """
     remaining = _cells(SweepPlan.recorded(history[-1]), base)
     for stage, config in enumerate(history):
-        planned = SweepPlan.recorded(config)
-        for mechanism, configs in planned.programs(base).items():
+        for mechanism, configs in SweepPlan.recorded(config).programs(base).items():
             keys = [cell_key(cell_name(config)) for config in configs]
             cells = [remaining.pop(key) for key in keys if key in remaining]
             place = f"checkpoints/{mechanism}" + (f"-{stage}" if stage else "")

@@ -158,7 +158,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         uploaded.append(clients)
     summary = claims.summary(after)
     written = json.loads(json.dumps(plain(summary)))
-    text = headline.spent(summary) + guarantee_table(written["guarantees"])
+    text = headline.filled("spent", summary) + guarantee_table(written["guarantees"])
     return Drawn(
         config,
         uploads_in_a_row(kept),

@@ -39,7 +39,7 @@ SCORES = {
 
 def of(*rows: dict[str, Any], **summary: Any) -> str:
     whole = {"guarantees": [*rows], "adversary": rows[-1]["adversary"]} | summary
-    return headline.privacy(whole | {"relation": ROW["relation"]})
+    return headline.filled("privacy", whole | {"relation": ROW["relation"]})
 
 
 @pytest.mark.hole
@@ -93,7 +93,9 @@ def test_copies_bare_adversaries_and_reasons_follow() -> None:
     assert "bounds, bought from the rows, are counted: ε = 0.25." in of(
         ROW, bounds_epsilon=0.25
     )
-    told = headline.privacy({"guarantees": [], "mechanism": "none", "adversary": None})
+    told = headline.filled(
+        "privacy", {"guarantees": [], "mechanism": "none", "adversary": None}
+    )
     assert told == "This run hides nothing (mechanism none)."
 
 
@@ -232,7 +234,7 @@ def test_a_row_that_is_left_out_is_said_plainly() -> None:
     """It was "Leaving one record of a client out of its batches, whose other …"."""
     rule = "leave {} of a client out of its batches, whose other records and divisors "
     row = ROW | {"relation": rule.format("one record") + "stay"}
-    told = headline.privacy({"guarantees": [row], **row})
+    told = headline.filled("privacy", {"guarantees": [row], **row})
     assert "ε = 2.93 at δ = 1e-05 for one row used or left out (proved)." in told
     assert "at even odds, whether it was used" in told
     assert headline.filled("change", row) == "one row used or left out"

@@ -8,10 +8,13 @@ import shutil
 from pathlib import Path
 
 import jax
+import jinja2
 import pytest
+from jinja2 import nodes
 from small_folders import change, copy, page_data, write_rows
 from small_runs import digits, read_rows, small
 
+from experiments import messages
 from fedsvp_jax import report, run
 from fedsvp_jax.report import page, reports
 
@@ -202,3 +205,21 @@ def test_400_rounds_of_100_clients_stay_under_10_megabytes(run_dir: Path) -> Non
             ),
         )
     assert report.write_run_report(run_dir).stat().st_size < 10_000_000
+
+
+def test_a_filter_of_a_template_is_one_function() -> None:
+    """Of two modules that pages ask, the later one's function of a name would win."""
+    folders = (Path(page.__file__).parent, Path(messages.__file__).parent)
+    environment = messages._templates()
+    named = {
+        found.name
+        for folder in folders
+        for file in (folder / "templates").iterdir()
+        for found in environment.parse(file.read_text()).find_all(nodes.Filter)
+    }
+    assert {"percent", "about", "printable", "round"} <= named
+    assert all(callable(environment.filters.get(name)) for name in named)
+    for name in named - {"wilson"}:  # a text of what `tables` computes
+        functions = [vars(m)[name] for m in page._ASKED if name in vars(m)]
+        assert len({*functions}) < 2, name
+        assert not functions or name not in jinja2.Environment().filters

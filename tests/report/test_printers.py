@@ -18,7 +18,6 @@ from fedsvp_jax.report import (
     headline,
     labels,
     read,
-    reports,
     tables,
 )
 from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -94,17 +93,17 @@ def test_every_printer_says_one_number_and_what_it_means(
         whom["adversary"], "whoever sees the published model"
     )
     assert labels.significant(wanted["pld"]) in page and who in page
-    sentence = headline.privacy(summary)
+    sentence = headline.filled("privacy", summary)
     least = labels.significant(wanted["pld"])
     assert sentence.startswith(f"Against {who}: ε = {least} at δ = 1e-05 for ")
     # The terminal, and the tables of a sweep and of a comparison.
-    line = headline.spent(summary)
+    line = headline.filled("spent", summary)
     assert meant in line and f"pld {wanted['pld']:.4g} at δ = 1e-05" in line
     label = headline.cells("shown", tables.summarize(of_cell[:1]), [])[0]["mechanism"]
     swept_rows = headline.cells(
         "shown", tables.summarize(read.read_sweep(swept).results), []
     )
-    compared = reports.comparison_table(read.read_all([folder, swept]))
+    compared = headline.cells("compared", read.read_all([folder, swept]))
     of_mechanism = [
         row
         for row in (*swept_rows, *compared)

@@ -329,7 +329,9 @@ def test_a_table_without_sites_has_no_server(run_dir: Path) -> None:
     assert "Against whoever receives the model, at the end or after any round:" in text
     front = text.split("<main")[1].split('<section id="details"')[0]
     assert not re.search("server|[Cc]lients", front), front
-    assert "Against whoever receives the model" in headline.privacy(summary | alone)
+    assert "Against whoever receives the model" in headline.filled(
+        "privacy", summary | alone
+    )
 
 
 def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:

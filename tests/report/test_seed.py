@@ -10,7 +10,7 @@ from small_runs import digits, small
 from experiments import messages
 from fedsvp_jax import report, run
 from fedsvp_jax.accounting.participation import SEED
-from fedsvp_jax.report import headline, read, reports
+from fedsvp_jax.report import headline, read
 
 CONDITION = "proved, if the seed stays secret"
 PROVED = {"clipping": "update_clip", "mechanism": "gaussian", "num_rounds": 1}
@@ -33,10 +33,10 @@ def test_proved_depends_on_the_seed_unless_the_noise_is_secret(
     for claim in summary["guarantees"]:
         assert (SEED in claim["assumptions"].split("; ")) != secret
     pages = [report.write_run_report(folder), folder / "protection.html"]
-    table = reports.comparison_table(read.read_all([folder]))
+    table = headline.cells("compared", read.read_all([folder]))
     texts = [
-        headline.privacy(summary),
-        headline.spent(summary),
+        headline.filled("privacy", summary),
+        headline.filled("spent", summary),
         *(path.read_text() for path in pages),
         messages.filled("compare.txt", table=table, files={}),
     ]
@@ -52,5 +52,5 @@ def test_a_nominal_claim_and_none_get_no_condition(tmp_path: Path) -> None:
         "allow_large_epsilon": True,
     }
     summary = trained(tmp_path / "run", **changes)
-    spent = headline.spent(summary)
+    spent = headline.filled("spent", summary)
     assert "(nominal), rdp" in spent and f"({CONDITION}), pld" in spent

@@ -31,11 +31,11 @@ NOTHING: dict[str, Any] = dict.fromkeys(SPENT)
 
 @pytest.mark.hole
 def test_the_terminals_line_tells_status_and_delta() -> None:
-    assert headline.spent(MIXED) == (
+    assert headline.filled("spent", MIXED) == (
         f"epsilon_spent ({MEANING}): basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at"
         " δ = 1e-05 (proved)"
     )
-    assert headline.spent(NOTHING) == "epsilon_spent: none is claimed"
+    assert headline.filled("spent", NOTHING) == "epsilon_spent: none is claimed"
 
 
 @pytest.mark.hole
@@ -125,7 +125,7 @@ def test_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
 @pytest.mark.hole
 def test_a_sum_of_deltas_of_1_or_more_has_no_epsilon() -> None:
     """`basic 10.5 at Σδ = 2.32` was printed: at δ >= 1 anything holds."""
-    spent = headline.spent(MIXED | {"delta_spent": 2.32})
+    spent = headline.filled("spent", MIXED | {"delta_spent": 2.32})
     assert "basic none at Σδ = 2.32 (nominal), rdp 4.9" in spent
 
 
@@ -154,7 +154,7 @@ def test_files_say_no_epsilon_where_the_sum_of_deltas_reaches_1(tmp_path: Path) 
     assert summary["by_client"]["delta"] == pytest.approx([1.2] * 3)
     (basic,) = (row for row in summary["guarantees"] if row["method"] == "basic")
     assert (basic["epsilon"], basic["status"]) == (None, "nominal")
-    assert "basic none at Σδ = 1.2 (nominal)" in headline.spent(summary)
+    assert "basic none at Σδ = 1.2 (nominal)" in headline.filled("spent", summary)
     report.write_run_report(tmp_path / "run")
     planned = claims.planned_row(build([config], digits()).accounts[0])
     assert planned["delta_spent"] == pytest.approx(1.2)

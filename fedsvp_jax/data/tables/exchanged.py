@@ -40,10 +40,8 @@ def questions(
         if ((values == values.min()) | (values == values.max())).all():
             parts[name] = slice(start, end)
         start = end
-    codes, whose = (
-        table[:, [p.start for p in parts.values()]] > 0,
-        rows_by_owner(of_client),
-    )
+    codes = table[:, [part.start for part in parts.values()]] > 0
+    whose = rows_by_owner(of_client)
     centred = codes.astype(np.float32)
     for rows in whose:
         centred[rows] -= centred[rows].mean(0)
