@@ -8,7 +8,6 @@ It is the route of docs/own_data.md with one client that holds all rows. Needs
 scikit-learn.
 """
 
-import dataclasses
 import warnings
 from typing import Any, Self
 
@@ -46,7 +45,6 @@ _ROUTE = (
 _LARGEST_BATCH = 4096  # rows in a step
 
 
-@dataclasses.dataclass(eq=False, repr=False)
 class DPClassifier(ClassifierMixin, BaseEstimator):
     """Logistic regression with (ε, δ)-differential privacy for one row more or less.
 
@@ -80,15 +78,26 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         the number of steps.
     """
 
-    total_epsilon: float = 1.0
-    _: dataclasses.KW_ONLY
-    target_delta: float = 1e-5
-    bounds: Any = None
-    classes: Any = None
-    num_rounds: int = 60
-    l2_norm_clip: float = 2.0
-    learning_rate: float = 0.2
-    random_state: Any = None
+    def __init__(
+        self,
+        total_epsilon: float = 1.0,
+        *,
+        target_delta: float = 1e-5,
+        bounds: Any = None,
+        classes: Any = None,
+        num_rounds: int = 60,
+        l2_norm_clip: float = 2.0,
+        learning_rate: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        self.total_epsilon = total_epsilon
+        self.target_delta = target_delta
+        self.bounds = bounds
+        self.classes = classes
+        self.num_rounds = num_rounds
+        self.l2_norm_clip = l2_norm_clip
+        self.learning_rate = learning_rate
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, **others: Any) -> Self:
         """Trains on (n, f) numbers and (n,) classes.

@@ -80,10 +80,11 @@ def read_run(run_dir: AnyPath) -> RunFiles:
     metrics = rows("metrics.jsonl", "round", "test_accuracy")
     if not metrics:
         raise ValueError(f"{folder / 'metrics.jsonl'} is empty: {_NO_ROUND}")
-    summary = metrics[-1] | score_summary(metrics)
     if ended:
         summary = _parse(folder / "summary.json", texts["summary.json"], dict)
         _require(folder / "summary.json", summary, _OF_SUMMARY)
+    else:
+        summary = metrics[-1] | score_summary(metrics)
     return RunFiles(
         config=config,
         metrics=metrics,
