@@ -92,17 +92,20 @@ def by_adversary(account: Account) -> dict[str, Record]:
     return risks
 
 
-def of_promises(promises: Pairs, method: str) -> Record:
-    """`risk` of all that an accounting lets noised uploads spend below each (ε, δ).
+def of_promises(promises: Sequence[tuple[float, float, str]]) -> Record:
+    """`risk` of all that its accounting lets noised uploads spend below each (ε, δ).
 
-    Those of a promise have the largest Σ1/z² whose ε at δ is no more; those of several
-    add up, and ε of their sum holds at every δ. By "rdp" they are known to be zCDP
-    alone, by "pld" to hide no less than Gaussians.
+    Those of a promise have the largest Σ1/z² whose ε at δ, by its own accounting, is no
+    more; those of several add up, and ε of their sum holds at every δ. By "rdp" they
+    are known to be zCDP alone, by "pld" to hide no less than Gaussians.
     """
-    spent = functools.partial(composed_epsilon, method)
-    precision = sum(_precision(spent, min(e, _LARGEST), d) for e, d in promises)
-    pairs = _pairs(functools.partial(spent, precision * _ROUNDING), promises[0][1])
-    return risk(pairs, exact=method == "pld")
+    precision = sum(
+        _precision(functools.partial(composed_epsilon, name), min(e, _LARGEST), d)
+        for e, d, name in promises
+    )
+    method = max(name for *_, name in promises)  # rdp after pld
+    spent = functools.partial(composed_epsilon, method, precision * _ROUNDING)
+    return risk(_pairs(spent, promises[0][1]), exact=method == "pld")
 
 
 def of_gaussian(

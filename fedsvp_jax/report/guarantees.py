@@ -103,11 +103,14 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
         seen = f"{BYPASSED}; {claim['assumptions']}"
         claims.append(claim | {"adversary": "server", "assumptions": seen})
     for row in claims:
-        pairs = [(_against(row["adversary"], b), b["target_delta"]) for b in budgets]
-        row["epsilon"], row["delta"] = map(sum, zip(*pairs, strict=True))
+        terms = [
+            (_against(row["adversary"], b), b["target_delta"], b["total_accounting"])
+            for b in budgets
+        ]
+        row["epsilon"], row["delta"] = (sum(term[n] for term in terms) for n in (0, 1))
         released = any(b["release_epsilon"] for b in budgets)
         if not released and math.isfinite(row["epsilon"]):
-            risks[row["adversary"]] = tradeoff.of_promises(pairs, method)
+            risks[row["adversary"]] = tradeoff.of_promises(terms)
     return {**claim, "guarantees": claims, "risk": risks}
 
 
@@ -136,7 +139,7 @@ def choices(claim: Record) -> dict[float, Record]:
     chosen, delta, recorded = claim["epsilon"], claim["delta"], claim["risk"]
     method = "pld" if recorded["exact"] else "rdp"
     risks = {
-        epsilon: tradeoff.of_promises([(epsilon, delta)], method)
+        epsilon: tradeoff.of_promises([(epsilon, delta, method)])
         for epsilon in (*_USUAL, chosen)
     }
     if abs(risks[chosen]["right_of_100"] - recorded["right_of_100"]) > _ALIKE:

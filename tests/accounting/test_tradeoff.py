@@ -44,7 +44,7 @@ def test_a_promise_by_renyi_accounting_bounds_guesses_better_than_its_one_pair(
     orders = 1 + np.exp(np.linspace(-6, 8, 20_001))
     rest = np.log1p(-1 / orders) - np.log(1e-5 * orders) / (orders - 1)
     rho = optimize.brentq(lambda r: (r * orders + rest).min() - epsilon, 0, 9)
-    risk = tradeoff.of_promises([(epsilon, 1e-5)], "rdp")
+    risk = tradeoff.of_promises([(epsilon, 1e-5, "rdp")])
     spent = float(norm.cdf(math.sqrt(2 * rho) / 2)), math.sqrt(2 * rho)
     assert 100 * spent[0] < risk["right_of_100"] < 100 * spent[0] + 12
     assert norm.cdf(spent[1] - norm.isf(0.01)) < risk["recognised"]
@@ -53,7 +53,7 @@ def test_a_promise_by_renyi_accounting_bounds_guesses_better_than_its_one_pair(
 
 def test_a_promise_of_a_huge_epsilon_has_no_protection() -> None:
     """A damaged log said 1e308, whose root has no bracket."""
-    assert tradeoff.of_promises([(1e308, 1e-5)], "rdp")["right_of_100"] == 100
+    assert tradeoff.of_promises([(1e308, 1e-5, "rdp")])["right_of_100"] == 100
 
 
 def test_a_step_on_a_secret_batch_is_bounded_by_its_own_rates() -> None:

@@ -108,7 +108,7 @@ def test_the_choice_of_epsilon_is_judged_beside_others(
         if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
     )
     row |= {"status": "proved", "delta": 1e-5} | promise
-    risk = {row["adversary"]: tradeoff.of_promises([(row["epsilon"], 1e-5)], "rdp")}
+    risk = {row["adversary"]: tradeoff.of_promises([(row["epsilon"], 1e-5, "rdp")])}
     change(run_dir / "summary.json", guarantees=[row], risk=risk)
     change(run_dir / "config.json", secret_noise=secret, target_delta=1e-5)
     text = page_of(run_dir)

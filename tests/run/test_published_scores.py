@@ -168,7 +168,7 @@ def test_a_test_row_is_guessed_no_more_often_than_a_training_row(
     right = of_test["risk"]["right_of_100"]
     exact = tradeoff.risk([(epsilon, delta)], exact=True)["right_of_100"]
     assert right == pytest.approx(exact, rel=1e-4)
-    assert right < tradeoff.of_promises([(epsilon, delta)], "rdp")["right_of_100"]
+    assert right < tradeoff.of_promises([(epsilon, delta, "rdp")])["right_of_100"]
 
 
 def test_bounds_that_were_bought_leave_less_noise_budget() -> None:
