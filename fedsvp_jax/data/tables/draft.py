@@ -53,8 +53,8 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _ODD = 200  # of a part p of the cells, beside fewer than 200 p numbers: categories
 _BELOW = (
-    " if it is below detection, a median is a wrong fill: write it as <0.1 (its limit) "
-    "and state limits = true, or make the column a category"
+    " if it is beyond a limit (below detection, 90+), a median is a wrong fill: write "
+    "<0.1 or ≥90 and state limits = true, or make the column a category"
 )
 _OF_EXCEL = "; has Excel made a date of a number such as 3.4?"
 _OF_DAY = "; 44778 may be the number that a spreadsheet gives a day"

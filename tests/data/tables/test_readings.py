@@ -844,7 +844,7 @@ def test_texts_amid_numbers_may_mean_below_detection(text: str) -> None:
     table = {"x": of_rows(lambda n: text if n % 3 else f"{n}.5"), "died": DIED}
     table["x"][1::6] = table["x"][::6]
     notes = draft.proposed(table, label="died", client=None, source="a").notes
-    asked = f"'{text}': a missing number? if it is below detection, a median is a wrong"
+    asked = f"'{text}': a missing number? if it is beyond a limit (below detection, 90+"
     assert asked in notes["columns.x"]
 
 

@@ -63,6 +63,11 @@ FAULTS: list[tuple[str, Callable[[np.ndarray], np.ndarray], str]] = [
         "weight: median .* at client West, .* elsewhere: another unit?",
     ),
     (
+        "weight",  # grams per litre and mmol per litre of haemoglobin are as near
+        lambda x: np.where(WEST, x * 1.61, x).round(1),
+        "weight: median .* at client West, .* elsewhere: another unit?",
+    ),
+    (
         "asthma",
         lambda x: np.where(WEST, np.where(x == "yes", "no", "yes"), x),
         "asthma: 'no' in .* % of the cells of client West, .* the other way round",
