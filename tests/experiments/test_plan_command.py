@@ -580,7 +580,7 @@ def test_a_plan_recommends_an_epsilon_or_says_why_none() -> None:
         "leaves a model better than guessing, and at most 58 of 100 guesses about one"
     )
     assert "reach an AUC of about 0.6 or more (compare published" in text
-    assert "It was estimated on made-up rows, where it costs about 0.04 of AUC" in text
+    assert "made-up rows, where ε and the few steps cost 0.040 of AUC in the" in text
     assert "until then no ε is proved" not in text
     nominal = headline.filled("afford", plan_of(kinds, status="nominal"))
     assert "once the schema is confirmed, for until then no ε is proved." in nominal
