@@ -625,6 +625,8 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         "(proved). Somebody who knows everything but one row guesses, at even odds",
         "a secure summation, which shows the server sums of all sites alone",
         "if the secure summation is broken and it sees each client's upload: ε = 4.463",
+        "train nothing: whatever is computed of them stays at the site. Others see",
+        "It does not protect the rows for the test.",
     ):
         assert sentence in copied, sentence
     conditions = re.findall(r"<ol start.*?</ol>", front)

@@ -13,6 +13,7 @@ from small_folders import change, copy
 
 from fedsvp_jax import report
 from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import guarantees, headline, page
 
 pytestmark = pytest.mark.hole
@@ -21,6 +22,20 @@ pytestmark = pytest.mark.hole
 def page_of(run_dir: Path) -> str:
     report.write_run_report(run_dir)
     return (run_dir / "protection.html").read_text()
+
+
+def prove(run_dir: Path, **promise: Any) -> Record:
+    """Makes the run's claim a proved one of ε = 3, or of another promise."""
+    summary = json.loads((run_dir / "summary.json").read_text())
+    claim: Record = next(
+        row
+        for row in summary["guarantees"]
+        if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
+    )
+    claim |= {"epsilon": 3.0, "delta": 1e-5, "status": "proved"} | promise
+    relation = promise.get("relation", claim["relation"])
+    change(run_dir / "summary.json", guarantees=[claim], relation=relation)
+    return claim
 
 
 def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None:
@@ -101,15 +116,9 @@ def test_the_choice_of_epsilon_is_judged_beside_others(
     run_dir: Path, promise: dict[str, Any], secret: bool, answer: str
 ) -> None:
     """An officer read one ε, and nothing to hold it against."""
-    summary = json.loads((run_dir / "summary.json").read_text())
-    row = next(
-        row
-        for row in summary["guarantees"]
-        if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
-    )
-    row |= {"status": "proved", "delta": 1e-5} | promise
+    row = prove(run_dir, **promise)
     risk = {row["adversary"]: tradeoff.of_promises([(row["epsilon"], 1e-5, "rdp")])}
-    change(run_dir / "summary.json", guarantees=[row], risk=risk)
+    change(run_dir / "summary.json", risk=risk)
     change(run_dir / "config.json", secret_noise=secret, target_delta=1e-5)
     text = page_of(run_dir)
     # Text for an assessment claims nothing that the page does not.
@@ -120,7 +129,10 @@ def test_the_choice_of_epsilon_is_judged_beside_others(
         lists = [re.findall(r"<ol start.*?</ol>", part) for part in (front, copied)]
         assert lists[0] and lists[0] == lists[1]
     page = " ".join(text.split('<section id="assumptions"')[0].split())
-    assert answer in page.split("a reasonable choice?</strong>")[1], page[-900:]
+    answered = page.split("a reasonable choice?</strong>")[1]
+    assert answer in answered, page[-900:]
+    # At ε = 0.1, whose model was of no use: "Else take a smaller one".
+    assert ("take that one." in answered) == ("as here" in answer)
     cells = re.findall('<td class="num" data-head="[^"]*">([^<]*)</td>', page)
     rows = [cells[n : n + 5] for n in range(0, len(cells), 5)]
     # e, e³ and e⁸; .5725, .6902 and .8947 of noise that Rényi's ε counts.
@@ -172,6 +184,9 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     published |= {"status": "proved", "assumptions": "the counter is trusted"}
     change(run_dir / "config.json", seed=918273, data_dir="/home/eve/secret.csv")
     change(run_dir / "config.json", public_test=False, dataset="csv")
+    change(run_dir / "config.json", secret_noise=True)
+    prove(run_dir)
+    assert "does not protect the rows for the test" in page_of(run_dir)
     change(run_dir / "summary.json", test_scores=SCORES, published_scores=published)
     text = page_of(run_dir)
     config = json.loads((run_dir / "config.json").read_text())
@@ -189,7 +204,16 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     first = text.split("The unit of protection")[0]  # not below "not covered" alone
     assert "for the test (100 of the " in first
     assert "by the published scores: at most 65 of 100 guesses are right" in first
-    assert "rest on: the counter is trusted" in text
+    # The text to copy ended on what it had just promised, and lacked conditions.
+    front, copied = text.split("data protection impact assessment")
+    for part in (front, copied):
+        assert "for the published scores</h3><ul><li>The counter is trusted.<" in part
+        assert "does not protect the rows for the test" not in part
+        assert "Rows for the test have their own promise, above, by the sc" in part
+    assert "by the published scores: ε = 3 at δ = 1e-05, and at most 65 of" in copied
+    sizes = json.loads((run_dir / "config.json").read_text())
+    trained = f"“{sizes['num_train_examples']} rows of "
+    assert trained in copied and f"; {sizes['num_test_examples']} others tested" in text
     assert "full precision" not in text  # whose files must not be published
     # Where both promises are alike, one sentence says it.
     right = int(re.search(r"for training, by the model: at most (\d+)", first)[1])
@@ -209,15 +233,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
         folder = copy(run_dir, run_dir.with_name(name))
         settings = {"dataset": "csv", "data_dir": table, "public_test": False}
         change(folder / "config.json", **settings)
-        summary = json.loads((folder / "summary.json").read_text())
-        claim = next(
-            row
-            for row in summary["guarantees"]
-            if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
-        )
-        claim |= {"epsilon": epsilon, "delta": 1e-5, "status": "proved"} | changed
-        relation = changed.get("relation", claim["relation"])
-        change(folder / "summary.json", guarantees=[claim], relation=relation)
+        prove(folder, epsilon=epsilon, **changed)
         return folder
 
     def sentence(folder: Path) -> str:
@@ -243,6 +259,17 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
         "stays secret). Runs in other folders, sweeps"
     ) in sentence(first)
     assert "ε = 3, of this run without others on the same table, a re" in page_of(first)
+    change(first / "config.json", secret_noise=True)
+    text = page_of(first)
+    assert "Published with the others it is ε = 5.5: reasonable." in text
+    # The text to copy had this run's ε alone.
+    summed = "their ε add up: ε = 5.5 at δ = 2e-05"
+    assert summed in text.split("data protection impact assessment")[1]
+    prove(run_dir.with_name("b"), epsilon=8.0)
+    judged = page_of(first).split("a reasonable choice?</strong>")[1]
+    assert judged.startswith("\nHardly, if the others are published too. Together they")
+    assert "have ε = 11, and a usual" in judged and "Yes, by custom" not in judged
+    prove(run_dir.with_name("b"), epsilon=2.5)
     put("c", "t.csv", 1.0, status="nominal")
     put("d", "t.csv", 1.0, relation="leave one record of a client out")
     put("e", "t.csv", 1.0, adversary="nobody")
@@ -254,6 +281,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
         "or something else: no sum counts them. Runs"
     ) in sentence(first)
     assert "ε = 6.5 at δ = 3e-05" in page_of(first)
+    assert "Published with the others it is ε = 6.5: not proved." in page_of(first)
     assert "beside this one on 20" in page_of(first)
     copy(run_dir, run_dir.with_name("again"))
     assert "beside" not in sentence(run_dir)  # of digits, which are public
@@ -316,6 +344,19 @@ def test_the_page_names_the_unit_and_nothing_that_the_records_decide(
     text = parts.protected(claim, "person", schema)
     assert "with one value of column pid are one person's, of whom 2 at" in text
     assert "One row is assumed" not in text
+
+
+def test_rows_are_those_that_are_kept_of_persons(run_dir: Path) -> None:
+    """A page counted 1298 rows of a table that had more."""
+    prove(run_dir, relation="replace all rows of a person (at most 2) of a client")
+    change(run_dir / "config.json", public_test=False, secret_noise=True)
+    text = page_of(run_dir)
+    rows = json.loads((run_dir / "config.json").read_text())["num_train_examples"]
+    assert f"“{rows} of the rows of digits that are kept trained a model; " in text
+    assert re.search(r"of the \d+ rows that are kept \(", text)
+    assert "Rows of a person that are not kept train nothing" in text
+    prove(run_dir, relation="replace one record of a client")
+    assert "kept" not in page_of(run_dir).split('<section id="details"')[0]
 
 
 def test_a_table_without_sites_has_no_server(run_dir: Path) -> None:
