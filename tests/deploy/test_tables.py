@@ -1064,8 +1064,15 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
             ):
                 assert part.count(condition) == 1, condition
         assert "Is ε = 6, of all logs together, a reasonable choice?" in front
-        assert (
-            "Test rows: ε = 3 by one count of scores, which is still to come; by all "
-            "logs together ε = 6 at most, whether a log trains with the row or counts"
-        ) in front
+        # Both ended on "It does not protect the rows for the test".
+        for part in (front, copied):
+            assert (
+                "Test rows: ε = 3 by one count of scores, which is still to come; by "
+                "all logs together ε = 6 at most, whether a log trains with the row or "
+                "counts it. Of 100 guesses about a row for the test, at most 70 are "
+            ) in part
+            assert "does not protect the rows for the test" not in part
+            assert "Rows for the test have their own promise, above" in part
+        assert "Its rows for the test, whose number its log does not hold" in copied
+        assert "they are counted once, with noise. Others see" in copied
         assert "of all rounds of this log together: ε = 3, against the same" in front
