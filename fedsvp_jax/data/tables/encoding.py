@@ -151,17 +151,18 @@ def _encode_column(
     """The features of a column; fractions are no categories.
 
     Among the masks that of `"-9"` has cells beyond a bound whose number may mean a
-    missing one, if most of those beyond this bound do; they are clamped, too.
+    missing one, if most of those beyond this bound do; they are clamped, too. So has
+    that of `"2"`, of whole numbers whose bounds are 0 and 1, the cells that are 2.
     """
     if column.type == "category":
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
-    attribute = None
+    attribute, is_whole = None, not (numbers[~missing] % 1).any()
     if (
         column.type == "number"
         and column.fill is None
         and not (column.missing or column.limits)
-        and not (numbers % 1).any()
+        and is_whole
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
         plain = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")
@@ -175,10 +176,11 @@ def _encode_column(
         if column.type != "number":
             continue
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
-        distant = values[(counts > 1) & ((values <= 0) | (values > high + 1))]
-        codes = [*filter(literals.is_mark, distant)]
+        near = is_whole & (high - low == 1) & (abs(values - low - 0.5) == 1.5)
+        distant = (counts > 1) & ((values <= 0) | (values > high + 1))
+        codes = [*values[near]] or [*filter(literals.is_mark, values[distant])]
         is_code = np.isin(numbers, codes) & ~missing
-        if 2 * is_code.sum() > beyond.sum():
+        if near.any() or 2 * is_code.sum() > beyond.sum():
             masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
             masks["clamped"] &= ~is_code
     ends = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
