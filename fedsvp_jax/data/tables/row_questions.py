@@ -34,8 +34,8 @@ def questions(
 ) -> Iterator[tuple[str, str]]:
     """What to ask of the cells of a table, and its schema does not answer, by column.
 
-    A large table is sampled. Of numbers beyond the bounds the encoder asks, and a
-    stated lower bound is no mark.
+    A large table is sampled. Of numbers beyond the bounds the encoder asks, and they
+    may be of another unit; a stated lower bound is no mark.
 
     Args:
       schema: a draft, or a given one.
@@ -59,22 +59,30 @@ def questions(
             numbers, missing = encoding.marked(column, kind, notation)
             low, high = kind.bounds if is_number else (-np.inf, np.inf)
             fits = ~missing & (low <= numbers) & (numbers <= high)
+            codes = [*filter(literals.is_mark, np.unique(numbers[~fits]))]
+            positive = ~missing & (numbers > 0) & ~np.isin(numbers, codes)
+            compared = numbers[positive], clients[positive]
             numbers = numbers[fits]
         if not fits.any():
             continue
         column, whose = column.filter(pa.array(fits)), clients[fits]
+        is_pair = cells.num_distinct(column) == 2
         if is_day:
             ends, days = (numbers.min(), numbers.max()), literals.WORDS["placeholders"]
             marks = [day for day in days if literals.days(day) in ends]
         if is_number:
-            least = -np.inf if kind.from_data else low
-            marks = [f"{mark:.15g}" for mark in missing_codes(numbers) if mark > least]
-            yield name, _unit_question(numbers, whose, names)
+            marks = [
+                f"{mark:.15g}"
+                for mark in missing_codes(numbers)
+                if kind.from_data or mark > low
+            ]
+            if not is_pair:
+                yield name, _unit_question(*compared, names)
             if is_open:
                 yield name, literals.question(cells.distinct(column)[0], "forms")
         if marks:
             yield name, f"{', '.join(marks)}: a missing {kind.type}? {_STATE}"
-        if kind.type == "category" or (is_number and cells.num_distinct(column) == 2):
+        if kind.type == "category" or (is_number and is_pair):
             question = code_question(column, whose, names)
             if kind.from_data or question != _MIXED:
                 yield name, question
@@ -132,11 +140,11 @@ def _unit_question(
     narrow beside the gap, and far apart.
 
     Args:
-      numbers: (rows,) of which the positive ones are compared.
+      numbers: (rows,) positive ones.
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
-    clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
+    logs = np.log(numbers)
     in_order = logs[np.lexsort((logs, clients))]
     counts = np.bincount(clients)
     medians = in_order[np.cumsum(counts) - counts // 2 - 1]

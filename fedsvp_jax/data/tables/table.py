@@ -259,12 +259,12 @@ def from_table(
         # ln of how much likelier the rows are by the shares in another order. Of honest
         # clients in R's tables one in a hundred is above 30, of two classes.
         evidence = (counts * np.log(in_order / schema.shares)).sum(1)
-        is_far = evidence.max() > 30 * (counts.shape[1] - 1)
         if (swapped := evidence > 10).any():
             whose = files.shortened([*itertools.compress(clients, swapped)])
             notices.append(
                 f"the shares of the schema fit {'the rows' if swapped[-1] else whose} "
-                f"{'far ' if is_far else ''}better in another order: "
+                f"{'far ' if evidence.max() > 30 * (counts.shape[1] - 1) else ''}"
+                "better in another order: "
                 "are the classes of the rows swapped, or the shares? This looked "
                 "at the rows: keep it to yourself"
             )
