@@ -89,8 +89,8 @@ def encode(
             except Misfit as error:
                 if not of_model:
                     raise
-                plain = dataclasses.replace(column, from_data=None)
-                takes = ", ".join(f"{k} = {v}" for k, v in written(plain).items())
+                entries = written(dataclasses.replace(column, from_data=None)).items()
+                takes = ", ".join(f"{k} = {v}" for k, v in entries)
                 raise ValueError(
                     f"{error.fault}; mend the cells, for the model takes {takes}"
                 ) from error
@@ -136,9 +136,10 @@ def notation_of(schema: Schema, table: Columns) -> literals.Notation:
             and not cells.is_numeric(table[name])
         )
 
-    is_other = occurs(other.decimal) and not occurs(stated.decimal)
     is_stated = stated.thousands or schema.classes_from_data is True
-    return other if is_other and not is_stated else stated
+    if is_stated or occurs(stated.decimal) or not occurs(other.decimal):
+        return stated
+    return other
 
 
 def _encode_column(
@@ -153,6 +154,7 @@ def _encode_column(
     Among the masks that of `"-9"` has cells beyond a bound whose number may mean a
     missing one, if most of those beyond this bound do; they are clamped, too. So has
     that of `"2"`, of whole numbers whose bounds are 0 and 1, the cells that are 2.
+    A single -9 is a code only among rows that a model predicts.
     """
     if column.type == "category":
         return _encode_category(values, column, source, of_model)
@@ -177,7 +179,8 @@ def _encode_column(
             continue
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
         near = is_whole & (high - low == 1) & (abs(values - low - 0.5) == 1.5)
-        distant = (counts > 1) & ((values <= 0) | (values > high + 1))
+        distant = (values <= 0) | (values > high + 1)
+        distant &= (counts > 1) | of_model & (abs(values) > 1)
         codes = [*values[near]] or [*filter(literals.is_mark, values[distant])]
         is_code = np.isin(numbers, codes) & ~missing
         if near.any() or 2 * is_code.sum() > beyond.sum():
@@ -205,9 +208,9 @@ def _encode_category(
     is_other = np.isin(codes, (-1, other))
     others = is_other & ~missing
     if count > 1 and _FEW_CELLS <= (~missing).sum() == others.sum():
-        named = ", ".join(map(repr, column.values[:3]))
         raise Misfit(
-            f"{source} holds none of its categories ({named}, …) "
+            f"{source} holds none of its categories "
+            f"({files.shortened([*map(files.quoted, column.values)])}) "
             f"{place(values, others)}",
             "write them as the schema does, or leave the column out (--drop_columns)",
         )
@@ -292,7 +295,6 @@ def _refuse(
     of_kind = wrong & (kinds == kind)
     cell = names[codes[of_kind.argmax()]]
     mark = literals.grouped(cell)
-    or_decimal = f' or decimal = "{mark}"' if mark in literals.DECIMALS else ""
     fault, remedy = _REMEDIES[kind]
     raise Misfit(
         f"{source} {fault} {place(values, of_kind)}",
@@ -300,7 +302,8 @@ def _refuse(
             table=table_header(source.rpartition(": column ")[2]),
             cell=files.quoted(cell),
             bounds=column.bounds,
-            marks=f'thousands = "{mark}"{or_decimal}',
+            marks=f'thousands = "{mark}"'
+            + f' or decimal = "{mark}"' * (mark in literals.DECIMALS),
         ),
     )
 
@@ -338,8 +341,8 @@ def coded(
     if (wrong := (codes < 0) & required).any():
         raise Misfit(
             f"{source} is blank, or none of its categories {place(values, wrong)}",
-            "mend it, or state in the schema (`fedsvp schema` drafts one) that it is a "
-            "category, or * for all others",
+            f"write the schema's values, {files.shortened([*map(files.quoted, names)])}"
+            "; or state in the schema (`fedsvp schema` drafts one) * for all others",
         )
     return codes
 

@@ -22,7 +22,7 @@ _MIXED = (
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
-_STATE = "state it in missing, or leave it blank"
+STATE = "state it in missing, or leave it blank"
 _FEWEST = 3  # clients, of which one may have two codes the other way round
 _MOST_CODES = 10  # of numbers from 0 on, among which 0 is one more
 _ABBREVIATED = re.compile(literals.WORDS["abbreviated"])
@@ -65,11 +65,15 @@ def questions(
             numbers = numbers[fits]
         if not fits.any():
             continue
-        column, whose = column.filter(pa.array(fits)), clients[fits]
+        column = column.filter(pa.array(fits))
         is_pair = cells.num_distinct(column) == 2
         if is_day:
-            ends, days = (numbers.min(), numbers.max()), literals.WORDS["placeholders"]
-            marks = [day for day in days if literals.days(day) in ends]
+            ends = numbers.min(), numbers.max()
+            marks = [
+                day
+                for day in literals.WORDS["placeholders"]
+                if literals.days(day) in ends
+            ]
         if is_number:
             marks = [
                 f"{mark:.15g}"
@@ -81,9 +85,9 @@ def questions(
             if is_open:
                 yield name, literals.question(cells.distinct(column)[0], "forms")
         if marks:
-            yield name, f"{', '.join(marks)}: a missing {kind.type}? {_STATE}"
+            yield name, f"{', '.join(marks)}: a missing {kind.type}? {STATE}"
         if kind.type == "category" or (is_number and is_pair):
-            question = code_question(column, whose, names)
+            question = code_question(column, clients[fits], names)
             if kind.from_data or question != _MIXED:
                 yield name, question
 

@@ -114,7 +114,11 @@ def load_rows(
     }
     for name, question in row_questions.questions(schema, columns, schema.client):
         if question:
-            warnings.warn(f"{path}: column {name}: {question} {_LOOKED}", stacklevel=2)
+            warnings.warn(
+                f"{path}: column {name}: "
+                f"{question.replace(row_questions.STATE, 'leave it blank')} {_LOOKED}",
+                stacklevel=2,
+            )
     return encoding.encode(schema, columns, str(path), of_model=True), carried
 
 
