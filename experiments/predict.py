@@ -15,11 +15,12 @@ table has it. Where that holds the class, AUC and accuracy of the rows that name
 printed. Classes have their names where a schema has them. The model of a table carries
 its schema, which encodes the rows of another CSV file; a category that the training did
 not have is `*` where the schema has it, and numbers beyond its bounds are clamped, and
-counted. A table is refused where over a tenth of a column lies beyond, as in another
-unit, until --accept_units. A row that lacks a value which the schema does not fill has
-a blank prediction, and is counted. The table of the training is not needed. A model
-that was not shown to be useful on its run's test rows is predicted with, and a warning
-says so.
+counted. A table is refused until --accept_units if a code such as -9 lies beyond, most
+of what lies beyond that bound being codes; or a tenth of a column, as in another unit,
+or half of it is `*`, and these are more than two cells, or both of two. A row that
+lacks a value which the schema does not fill has a blank prediction, and is counted. The
+table of the training is not needed. A model that was not shown to be useful on its
+run's test rows is predicted with, and a warning says so.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """

@@ -167,14 +167,23 @@ def test_a_table_in_another_unit_gets_no_predictions(tmp_path: Path) -> None:
         ("22 44 66 110 220", "5 of 5 cells are clamped"),
         ("22 220", "2 of 2 cells are clamped"),
         ("1 2 -9 3 -9", '2 of 5 cells are "-9", beyond its bounds and clamped'),
+        ("-9", '1 of 1 cells are "-9", beyond its bounds and clamped'),
+        ("1 2 3 4 5 999", '1 of 6 cells are "999", beyond its bounds and clamped'),
+        ("1 2 3 4 5 6 7 22 44 220", "3 of 10 cells are clamped"),
         ("1 2 3 4 22", ""),  # a cell, or one row's, is no unit
+        ("1 2 3 22 44", ""),
         ("22", ""),
     ):
         new.write_text("\n".join(["x", *cells.split()]))
         ended = command(*line)
         if wrong:
             assert_sentence(ended, f"column x: {wrong}")
-            assert (beyond in ended.stderr) == ("220" in cells)
+            asked = beyond.replace("22 to", "1 to" if "1 2" in cells else "22 to")
+            assert (asked in ended.stderr) == ("220" in cells)
+            # The schema is the model's: nobody can state a mark in it any more.
+            assert "state missing" not in ended.stderr
+            remedy = "leave them blank, or write them as the model's schema does"
+            assert (remedy in ended.stderr) == ("clamped" not in wrong[:25])
             assert "predict with --accept_units. This looked at" in ended.stderr
             assert not target.exists() and not ended.stdout
             ended = command(*line, "--accept_units")

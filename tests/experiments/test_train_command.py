@@ -160,7 +160,7 @@ def test_a_tenth_of_other_codes_is_refused_where_a_table_joins(verb: str) -> Non
             (0, 1),
             "other codes than the schema, whose bounds are 1 and 2, such as 0 and 1",
         ),
-        ((1, 2), (2, 3), "are clamped to its bounds"),
+        ((1, 2), (2, 3), "bounds are 1 and 2, such as 2 and 3 for 1 and 2? If these"),
         ((1, 2), (1, 9), "other codes than the schema, whose bounds are 1 and 2? If"),
         ((1, 60), (0, 9), "other codes than the schema, whose bounds are 1 and 60? If"),
     ],
@@ -174,12 +174,29 @@ def test_cells_that_are_too_many_for_a_missing_one_may_be_other_codes(
     data = from_table(table, schema=schema)
     text = messages.filled("misfits.txt", verb="join", rows=data, schema=schema)
     assert cause in text and "a code for a missing one?" not in text
-    assert codes != (2, 3) or "other codes than the schema's 1 and 2?" in text
     table["sex"] = [*bounds] * 97 + [bounds[0]] * 3 + [9 + 90 * (bounds[1] > 9)] * 3
     table["ill"] = ["no", "yes"] * 100
     data = from_table(table, schema=schema)
     text = messages.filled("misfits.txt", verb="join", rows=data, schema=schema)
     assert "a code for a missing one? then leave them blank" in text
+
+
+@pytest.mark.parametrize("verb", ["join", "train", "predict"])
+def test_a_rare_condition_in_other_codes_is_refused_at_any_share(verb: str) -> None:
+    """A hospital's 1 and 2 for 0 and 1 were "9 of 570 cells clamped": all had it."""
+    schema = Schema({"mgus": SchemaColumn("number", (0, 1))}, "ill", ("no", "yes"))
+    for cells, wrong in (
+        ([0, 1] * 10_000 + [1] * 561 + [2] * 9, '9 of 20570 cells are "2", beyond'),
+        ([1, 2, 9, 9] * 5, '5 of 20 cells are "2", beyond its bounds'),
+        ([-1] + [0, 1] * 20, '1 of 41 cells are "-1", beyond its bounds'),
+        ([0.5, 0.9, 1.0, 1.2] + [0.6] * 100 + [2.0], ""),  # fractions, as of a ratio
+    ):
+        table = {"mgus": cells, "ill": np.resize(["no", "yes"], len(cells))}
+        rows = from_table(table, schema=schema)
+        text = messages.filled("misfits.txt", verb=verb, rows=rows, schema=schema)
+        assert wrong in text and bool(text) == bool(wrong), text
+        shifted = "0 and 1, such as 1 and 2 for 0 and 1? If these cells mean"
+        assert '"2"' not in wrong or shifted in text
 
 
 @pytest.mark.parametrize(("verb", "few"), [("join", True), ("train", False)])

@@ -10,6 +10,7 @@ from .literals import Notation
 
 _FEW = 3  # rows that agree in all columns but one, at most: more often do so by chance
 _EXCESS = 5  # times as many agree in that column, too, as by chance
+_CONSTANT = 0.9  # of all pairs agree in a column in which few can differ
 _SETS = 20  # of equal rows, of which all are copied equally often: no design
 _SHARED = {
     "row": " ε protects one row: whoever has two has twice the ε, or more. If a person "
@@ -85,8 +86,9 @@ def _is_no_chance(
 
     Let A and B be the pairs of rows that agree in all other columns and in this one, or
     not in this one, and p the part of all pairs that agree in it. By chance
-    A ≈ B p / (1 - p) in at least one column. Frequent combinations are left out. Rows
-    that are all repeated k, 2k, … times are no chance either.
+    A ≈ B p / (1 - p) in at least one column. Frequent combinations are left out, and
+    so are columns that are nearly constant, unless B > 0. Rows that are all repeated k,
+    2k, … times are no chance either.
 
     Args:
       by_column: (rows,) uint64 each.
@@ -96,17 +98,17 @@ def _is_no_chance(
     if len(times) >= _SETS and np.gcd.reduce(times) > 1:
         return True
     first, times = first[times > 1], times[times > 1]
-    total = sum(by_column.values())
+    total, is_no_chance = sum(by_column.values()), False
     for key in by_column.values():
         alike, pairs = _pairs(np.unique_counts(key).counts), math.comb(len(key), 2)
-        if alike == pairs:  # constant
-            continue
         _, group, counts = np.unique(total - key, False, True, True)
         equal = _pairs(times[counts[group[first]] <= _FEW])
         different = _pairs(counts[counts <= _FEW]) - equal
-        if equal * (pairs - alike) <= _EXCESS * (different + 1) * alike:
+        if equal * (pairs - alike) > _EXCESS * (different + 1) * alike:
+            is_no_chance = True
+        elif different or alike < _CONSTANT * pairs:
             return False
-    return True
+    return is_no_chance
 
 
 def _pairs(counts: np.ndarray) -> float:

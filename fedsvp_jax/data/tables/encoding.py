@@ -89,8 +89,8 @@ def encode(
             except Misfit as error:
                 if not of_model:
                     raise
-                plain = dataclasses.replace(column, from_data=None)
-                takes = ", ".join(f"{k} = {v}" for k, v in written(plain).items())
+                entries = written(dataclasses.replace(column, from_data=None)).items()
+                takes = ", ".join(f"{k} = {v}" for k, v in entries)
                 raise ValueError(
                     f"{error.fault}; mend the cells, for the model takes {takes}"
                 ) from error
@@ -136,9 +136,10 @@ def notation_of(schema: Schema, table: Columns) -> literals.Notation:
             and not cells.is_numeric(table[name])
         )
 
-    is_other = occurs(other.decimal) and not occurs(stated.decimal)
     is_stated = stated.thousands or schema.classes_from_data is True
-    return other if is_other and not is_stated else stated
+    if is_stated or occurs(stated.decimal) or not occurs(other.decimal):
+        return stated
+    return other
 
 
 def _encode_column(
@@ -151,17 +152,19 @@ def _encode_column(
     """The features of a column; fractions are no categories.
 
     Among the masks that of `"-9"` has cells beyond a bound whose number may mean a
-    missing one, if most of those beyond this bound do; they are clamped, too.
+    missing one, if most of those beyond this bound do; they are clamped, too. So has
+    that of `"2"`, of whole numbers whose bounds are 0 and 1, the cells that are 2.
+    A single -9 is a code only among rows that a model predicts.
     """
     if column.type == "category":
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
-    attribute = None
+    attribute, is_whole = None, not (numbers[~missing] % 1).any()
     if (
         column.type == "number"
         and column.fill is None
         and not (column.missing or column.limits)
-        and not (numbers % 1).any()
+        and is_whole
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
         plain = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")
@@ -175,10 +178,12 @@ def _encode_column(
         if column.type != "number":
             continue
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
-        distant = values[(counts > 1) & ((values <= 0) | (values > high + 1))]
-        codes = [*filter(literals.is_mark, distant)]
+        near = is_whole & (high - low == 1) & (abs(values - low - 0.5) == 1.5)
+        distant = (values <= 0) | (values > high + 1)
+        distant &= (counts > 1) | of_model & (abs(values) > 1)
+        codes = [*values[near]] or [*filter(literals.is_mark, values[distant])]
         is_code = np.isin(numbers, codes) & ~missing
-        if 2 * is_code.sum() > beyond.sum():
+        if near.any() or 2 * is_code.sum() > beyond.sum():
             masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
             masks["clamped"] &= ~is_code
     ends = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
@@ -203,9 +208,9 @@ def _encode_category(
     is_other = np.isin(codes, (-1, other))
     others = is_other & ~missing
     if count > 1 and _FEW_CELLS <= (~missing).sum() == others.sum():
-        named = ", ".join(map(repr, column.values[:3]))
         raise Misfit(
-            f"{source} holds none of its categories ({named}, …) "
+            f"{source} holds none of its categories "
+            f"({files.shortened([*map(files.quoted, column.values)])}) "
             f"{place(values, others)}",
             "write them as the schema does, or leave the column out (--drop_columns)",
         )
@@ -290,7 +295,6 @@ def _refuse(
     of_kind = wrong & (kinds == kind)
     cell = names[codes[of_kind.argmax()]]
     mark = literals.grouped(cell)
-    or_decimal = f' or decimal = "{mark}"' if mark in literals.DECIMALS else ""
     fault, remedy = _REMEDIES[kind]
     raise Misfit(
         f"{source} {fault} {place(values, of_kind)}",
@@ -298,7 +302,8 @@ def _refuse(
             table=table_header(source.rpartition(": column ")[2]),
             cell=files.quoted(cell),
             bounds=column.bounds,
-            marks=f'thousands = "{mark}"{or_decimal}',
+            marks=f'thousands = "{mark}"'
+            + f' or decimal = "{mark}"' * (mark in literals.DECIMALS),
         ),
     )
 
@@ -336,8 +341,8 @@ def coded(
     if (wrong := (codes < 0) & required).any():
         raise Misfit(
             f"{source} is blank, or none of its categories {place(values, wrong)}",
-            "mend it, or state in the schema (`fedsvp schema` drafts one) that it is a "
-            "category, or * for all others",
+            f"write the schema's values, {files.shortened([*map(files.quoted, names)])}"
+            "; or state in the schema (`fedsvp schema` drafts one) * for all others",
         )
     return codes
 

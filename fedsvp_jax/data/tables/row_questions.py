@@ -22,7 +22,7 @@ _MIXED = (
 _FREQUENT = 5  # cells, at least, of such a mark amid other numbers,
 _OFTENER = 4  # which are so many times less frequent
 _FAR = 0.2  # of the median: 0 is far below numbers of which the least is above
-_STATE = "state it in missing, or leave it blank"
+STATE = "state it in missing, or leave it blank"
 _FEWEST = 3  # clients, of which one may have two codes the other way round
 _MOST_CODES = 10  # of numbers from 0 on, among which 0 is one more
 _ABBREVIATED = re.compile(literals.WORDS["abbreviated"])
@@ -34,8 +34,8 @@ def questions(
 ) -> Iterator[tuple[str, str]]:
     """What to ask of the cells of a table, and its schema does not answer, by column.
 
-    A large table is sampled. Of numbers beyond the bounds the encoder asks, and a
-    stated lower bound is no mark.
+    A large table is sampled. Of numbers beyond the bounds the encoder asks, and they
+    may be of another unit; a stated lower bound is no mark.
 
     Args:
       schema: a draft, or a given one.
@@ -59,23 +59,35 @@ def questions(
             numbers, missing = encoding.marked(column, kind, notation)
             low, high = kind.bounds if is_number else (-np.inf, np.inf)
             fits = ~missing & (low <= numbers) & (numbers <= high)
+            codes = [*filter(literals.is_mark, np.unique(numbers[~fits]))]
+            positive = ~missing & (numbers > 0) & ~np.isin(numbers, codes)
+            compared = numbers[positive], clients[positive]
             numbers = numbers[fits]
         if not fits.any():
             continue
-        column, whose = column.filter(pa.array(fits)), clients[fits]
+        column = column.filter(pa.array(fits))
+        is_pair = cells.num_distinct(column) == 2
         if is_day:
-            ends, days = (numbers.min(), numbers.max()), literals.WORDS["placeholders"]
-            marks = [day for day in days if literals.days(day) in ends]
+            ends = numbers.min(), numbers.max()
+            marks = [
+                day
+                for day in literals.WORDS["placeholders"]
+                if literals.days(day) in ends
+            ]
         if is_number:
-            least = -np.inf if kind.from_data else low
-            marks = [f"{mark:.15g}" for mark in missing_codes(numbers) if mark > least]
-            yield name, _unit_question(numbers, whose, names)
+            marks = [
+                f"{mark:.15g}"
+                for mark in missing_codes(numbers)
+                if kind.from_data or mark > low
+            ]
+            if not is_pair:
+                yield name, _unit_question(*compared, names)
             if is_open:
                 yield name, literals.question(cells.distinct(column)[0], "forms")
         if marks:
-            yield name, f"{', '.join(marks)}: a missing {kind.type}? {_STATE}"
-        if kind.type == "category" or (is_number and cells.num_distinct(column) == 2):
-            question = code_question(column, whose, names)
+            yield name, f"{', '.join(marks)}: a missing {kind.type}? {STATE}"
+        if kind.type == "category" or (is_number and is_pair):
+            question = code_question(column, clients[fits], names)
             if kind.from_data or question != _MIXED:
                 yield name, question
 
@@ -132,11 +144,11 @@ def _unit_question(
     narrow beside the gap, and far apart.
 
     Args:
-      numbers: (rows,) of which the positive ones are compared.
+      numbers: (rows,) positive ones.
       clients: (rows,) which client's each row is.
       names: of the clients.
     """
-    clients, logs = clients[numbers > 0], np.log(numbers[numbers > 0])
+    logs = np.log(numbers)
     in_order = logs[np.lexsort((logs, clients))]
     counts = np.bincount(clients)
     medians = in_order[np.cumsum(counts) - counts // 2 - 1]

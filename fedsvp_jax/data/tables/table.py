@@ -114,7 +114,11 @@ def load_rows(
     }
     for name, question in row_questions.questions(schema, columns, schema.client):
         if question:
-            warnings.warn(f"{path}: column {name}: {question} {_LOOKED}", stacklevel=2)
+            warnings.warn(
+                f"{path}: column {name}: "
+                f"{question.replace(row_questions.STATE, 'leave it blank')} {_LOOKED}",
+                stacklevel=2,
+            )
     return encoding.encode(schema, columns, str(path), of_model=True), carried
 
 
@@ -259,12 +263,12 @@ def from_table(
         # ln of how much likelier the rows are by the shares in another order. Of honest
         # clients in R's tables one in a hundred is above 30, of two classes.
         evidence = (counts * np.log(in_order / schema.shares)).sum(1)
-        is_far = evidence.max() > 30 * (counts.shape[1] - 1)
         if (swapped := evidence > 10).any():
             whose = files.shortened([*itertools.compress(clients, swapped)])
             notices.append(
                 f"the shares of the schema fit {'the rows' if swapped[-1] else whose} "
-                f"{'far ' if is_far else ''}better in another order: "
+                f"{'far ' if evidence.max() > 30 * (counts.shape[1] - 1) else ''}"
+                "better in another order: "
                 "are the classes of the rows swapped, or the shares? This looked "
                 "at the rows: keep it to yourself"
             )

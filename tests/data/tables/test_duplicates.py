@@ -50,6 +50,17 @@ def test_a_constant_column_says_nothing() -> None:
     assert asked(table(COPIES, country=np.repeat("CH", len(COPIES))))
 
 
+def test_a_rare_condition_hides_no_copy() -> None:
+    """60 copies in a hospital's 630 rows, of which 1 % had it, joined unasked."""
+    rare = (np.array(COPIES) % 80 == 7).astype(int)
+    assert "41 of 441 rows repeat another" in asked(table(COPIES, mgus=rare))
+    draws = np.random.default_rng(0)
+    for _ in range(20):
+        few = {name: draws.integers(0, 6, ROWS) for name in "abc"}
+        few["mgus"] = (draws.random(ROWS) < 0.02).astype(int)
+        assert not asked(columns_of(few, "a"))
+
+
 def test_rows_of_few_categories_are_equal_by_chance() -> None:
     few = {name: RNG.integers(0, 3, ROWS) for name in "abcd"}
     assert not asked(columns_of(few, "a"))

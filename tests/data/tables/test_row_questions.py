@@ -96,8 +96,10 @@ def test_training_and_predicting_ask_what_a_draft_asks(
     path = tmp_path / "new.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([table, *zip(*table.values(), strict=True)])
-    with pytest.warns(UserWarning, match=f"column {words}"):
+    with pytest.warns(UserWarning, match=f"column {words}") as warned:
         load_rows(path, SCHEMA)
+    # The schema is the model's: nobody can state a mark in it any more.
+    assert not any("state it in missing" in str(each.message) for each in warned)
 
 
 @pytest.mark.parametrize(("name", "wrong", "words"), FAULTS[:3])
@@ -123,6 +125,35 @@ def test_a_clean_table_and_what_the_schema_answers_are_not_asked_of() -> None:
         warnings.simplefilter("error")
         from_table(clean(), schema=SCHEMA)
         from_table(table, schema=schema, client="hospital")
+
+
+@pytest.mark.parametrize(
+    ("factor", "mark", "unit"), [(88.4, 88.4, True), (1, 999, False), (1, -9, False)]
+)
+def test_true_bounds_hide_no_second_unit(
+    factor: float, mark: float, unit: bool
+) -> None:
+    """4 % of creatinine in µmol/l were "clamped"; by wide bounds, in two units."""
+    table, draws = clean(), np.random.default_rng(0)
+    values = np.exp(draws.normal(0, 0.2, ROWS)).round(2)
+    table["weight"] = np.where(EVERY, (values * factor).round(1), values)
+    table["weight"][::46] = mark
+    for bounds in ((0.3, 12), (0, 2000)):
+        weight = SchemaColumn("number", bounds)
+        schema = Schema({"weight": weight}, "died", ("no", "yes"))
+        columns = table_file.columns_of(table, "a")
+        questions = [q for _, q in row_questions.questions(schema, columns, None) if q]
+        assert ("two units?" in " ".join(questions)) == unit
+
+
+def test_two_codes_are_of_no_unit() -> None:
+    """Women, coded 2, were 48 % at a hospital: "median 1 there, 2 elsewhere"."""
+    table = clean()
+    table["smokes"] = np.where(np.arange(ROWS) // 3 % 25 < 12 + 2 * ~WEST, 2, 1)
+    schema = Schema({"smokes": SchemaColumn("number", (1, 2))}, "died", ("no", "yes"))
+    columns = table_file.columns_of(table, "a")
+    asked = row_questions.questions(schema, columns, "hospital")
+    assert [question for _, question in asked if question] == []
 
 
 def test_a_blank_column_is_not_asked_of() -> None:

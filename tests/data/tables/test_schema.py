@@ -238,7 +238,9 @@ def test_arrays_of_ones_own_declare_their_classes_and_categories(
         sources.load("npz", path, dataclasses.replace(told, classes=2))
     text = declared.read_text()
     for other, message in {
-        text.replace("'f'", "'w'"): r"'f' in row 1.*mend it, or state in the schema",
+        text.replace(
+            "'f'", "'w'"
+        ): r"'f' in row 1.*the schema's values, 'm', 'w', 'd'; or",
         text.replace("sex", "sexx"): "did you mean sex",
     }.items():
         declared.write_text(other)
