@@ -73,7 +73,6 @@ _LABELS = {
 }
 _HOLDER = "one holder of all rows"  # without clients there is no server to trust
 _NOTHING = "no feature"  # in the place of all columns: no two rows are the same
-_LARGE = 1e9  # beside which rows differ too little to be asked of
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
 _STEPS = 40  # of the fit of the biases
@@ -128,9 +127,10 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     columns = {name: table[name] for name in table if name and name not in features}
     columns |= {
         schema.label: [schema.classes[0]] * count,
-        _NOTHING: np.arange(count) + _LARGE + 0.5,
+        _NOTHING: np.arange(count) + 1e9 + 0.5,
     }
-    nothing = {_NOTHING: SchemaColumn("number", (0, 2 * _LARGE), from_data=False)}
+    # Beside 1e9 the rows differ too little to be asked of.
+    nothing = {_NOTHING: SchemaColumn("number", (0, 2e9), from_data=False)}
     schema = dataclasses.replace(schema, columns=nothing, shares=())
     return from_table(columns, schema=schema, client=client, name=source)
 

@@ -1,6 +1,6 @@
 """Two-valued columns, the class among them, whose codes seem exchanged at a client."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def questions(
     labels: np.ndarray,
     of_client: np.ndarray,
     clients: Sequence[str],
-) -> list[str]:
+) -> Iterator[str]:
     """What to ask of clients at which the two codes of a column seem exchanged.
 
     A client's rows are ranked along the covariance of the code and the ranks of all
@@ -48,7 +48,7 @@ def questions(
     centred = codes.astype(np.float32)
     for rows in whose:
         centred[rows] -= centred[rows].mean(0)
-    total, asked = centred.T @ table, []
+    total = centred.T @ table
     ranked = {name: list[tuple[float, str]]() for name in parts}
     for client, rows in zip(clients, whose, strict=True):
         directions = total - centred[rows].T @ table[rows]
@@ -64,9 +64,8 @@ def questions(
     for name, areas in ranked.items():
         names = [client for _, client in areas if client]
         if names and np.median([area for area, _ in areas]) > _RANKED:
-            asked.append(
+            yield (
                 f"column {name} of {files.shortened(names)}: are its two values, or "
                 "those of a column that goes with it, exchanged there? This looked at "
                 "the rows: keep it to yourself"
             )
-    return asked

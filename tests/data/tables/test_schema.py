@@ -276,6 +276,10 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
             "[columns.a]\ntype = 'number'\nbounds = [1, 5]\nknots = [3, 5]",
             r"knots must rise between the bounds, got \[3.0, 5.0\]",
         ),
+        (
+            "[columns.a]\ntype = 'number'\nbounds = [1, 5]\nknots = [4.9999999]",
+            "knots must rise between the bounds",
+        ),
         ("[columns.a]\ntype = 'date'\nbounds = [1, 2]", "dates such as 2024-12-31"),
         ("[columns.a]\ntype = 'category'\nvalues = ['a', 'a']", "name each once"),
         ("[columns.a]\ntype = 'category'", "values must be a list of texts"),
