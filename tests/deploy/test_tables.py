@@ -25,9 +25,9 @@ from commands import Ended, assert_sentence, command, typed
 from deployed import example
 from scipy import stats
 
-from experiments import budgets
+from experiments import budgets, messages
 from fedsvp_jax import run
-from fedsvp_jax.data.tables.schema import read_schema
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, read_schema
 from fedsvp_jax.deploy import Client, Refused, Site, tables
 from fedsvp_jax.federation import loading
 from fedsvp_jax.mechanisms import shared_noise
@@ -377,6 +377,20 @@ bounds = [2019-01-01, 2025-12-31]
     assert lines[-1] == "  … and 10 columns more" and len(lines) == 26
     assert max(map(len, lines)) <= 80
     assert "3000" not in log.read_text()
+
+
+@pytest.mark.parametrize(("blank", "verb"), [(30, "join"), (29, "join"), (30, "train")])
+def test_a_column_without_any_value_joins_no_training(blank: int, verb: str) -> None:
+    """1,565 of 1,565 cells were blank and filled, and the table joined."""
+    column = SchemaColumn("number", (0, 9), fill=1)
+    rows = types.SimpleNamespace(
+        changed_cells={"crp": {"missing": np.arange(30) < blank}},
+        extremes={"crp": column},
+    )
+    schema = Schema({"crp": column})
+    text = messages.filled("misfits.txt", verb=verb, rows=rows, schema=schema)
+    refused = "column crp: 30 of 30 cells are missing" in text
+    assert refused == ((blank, verb) == (30, "join"))
 
 
 def test_a_site_of_one_class_or_of_copies_is_asked_at_its_join(
