@@ -133,7 +133,7 @@ def test_the_printed_numbers_rebuild_the_model(folder: Path) -> None:
 
 def test_a_spline_is_rebuilt_by_straight_lines_through_its_rows(folder: Path) -> None:
     schema = SCHEMA.replace("[0.5, 64]", "[0.5, 64]\nknots = [2, 9.5]")
-    schema = schema.replace("[20, 100]", "[20, 100]\nunit = 'years'")
+    schema = schema.replace("[20, 100]", "[20, 100]\nunits = 'years'")
     (folder / "schema.toml").write_text(schema)
     weights = np.insert(WEIGHTS, 5, [1.5, -0.7]).astype(np.float32)
     kernel, bias = np.stack([0 * weights, weights]), np.zeros(2, np.float32)

@@ -31,7 +31,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 
     [columns.creatinine]
     type = "number"              # x becomes 2 u - 1, u = (x - low) / (high - low)
-    unit = "mg/dl"               # of the numbers, for readers
+    units = "mg/dl"              # of the numbers, for readers
     bounds = [0.4, 10]           # numbers beyond are clamped
     log = true                   # of few large ones: ln(1+x-low) / ln(1+high-low)
     knots = [1.2, 2]             # where the slope may change: a linear spline
@@ -118,7 +118,7 @@ class SchemaColumn(Settings):
       form: of dates with slashes, of `literals.DATE_FORMS`.
       log: whether numbers are scaled by their logarithms.
       knots: where a linear spline of a number may bend, between the bounds.
-      unit: of the numbers, for readers: pages and `join` print it.
+      units: of the numbers, for readers: pages and `join` print them.
       fill: the number (or day) of a missing cell; None refuses such cells.
       missing: further texts that mean a missing cell.
       limits: whether a number behind <, >, ≤ or ≥ is read as that number.
@@ -134,7 +134,7 @@ class SchemaColumn(Settings):
     )
     log: bool = setting(False, "Whether numbers are scaled by their logarithms.")
     knots: tuple[float, ...] = ()
-    unit: str = setting("", "Of the numbers.")
+    units: str = setting("", "Of the numbers.")
     fill: float | None = setting(None, "The number of a missing cell.")
     missing: Names = ()
     limits: bool = False

@@ -269,8 +269,8 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
         ("[columns.a]\ntype = 'number'\nbounds = [2, 1]", r"LOW, HIGH., got .2, 1."),
         ("[columns.a]\ntype = 'number'\nbounds = [1, inf]", "must be finite numbers"),
         (
-            "[columns.a]\ntype = 'number'\nbounds = [1, 5]\nunit = 3",
-            "unit must be a text, got 3",
+            "[columns.a]\ntype = 'number'\nbounds = [1, 5]\nunits = 3",
+            "units must be a text, got 3",
         ),
         (
             "[columns.a]\ntype = 'number'\nbounds = [1, 5]\nknots = [3, 5]",
@@ -306,7 +306,7 @@ def test_a_schema_that_says_something_else_is_refused(
 
 def test_knots_bend_a_number() -> None:
     column = dataclasses.replace(
-        NUMBER, bounds=(0.0, 10.0), knots=(5.0, 8.0), unit="g/dl"
+        NUMBER, bounds=(0.0, 10.0), knots=(5.0, 8.0), units="g/dl"
     )
     features = column.scaled(np.array([-1.0, 5.0, 9.0, 99.0]))
     rows = [[-1, 0, 0], [0, 0, 0], [0.8, 0.8, 0.5], [1, 1, 1]]
