@@ -207,7 +207,7 @@ def main(arguments: Sequence[str]) -> None:
         data = divided(schema, columns, values.client_column, str(path))
         tested = len(data.test_labels)
     page_data = pathlib.Path(values.output_dir, "epsilon.json")
-    if page_data.exists() and read_json(page_data)["data"] != path.stem:
+    if page_data.exists() and read_json(page_data).get("data") != path.stem:
         raise ValueError(f"{page_data} is of another table: name a new --output_dir")
     sizes = goal.training_sizes(data, values.num_clients)
     plans = [

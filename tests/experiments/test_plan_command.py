@@ -176,8 +176,9 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.hole
+@pytest.mark.parametrize("written", ['{"data": "other"}', "{}"])
 def test_the_page_of_another_tables_plan_is_not_overwritten(
-    tmp_path: pathlib.Path,
+    written: str, tmp_path: pathlib.Path
 ) -> None:
     """The numbers of one table stood in the other's place, without a word."""
     data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
@@ -186,7 +187,6 @@ def test_the_page_of_another_tables_plan_is_not_overwritten(
         "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\nshares = [0.5, 0.5]\n"
         "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
     )
-    written = '{"data": "other"}'
     (tmp_path / "epsilon.json").write_text(written)
     line = ("experiments.plan", str(data), f"--schema={schema}")
     refused = command(*line, f"--output_dir={tmp_path}")

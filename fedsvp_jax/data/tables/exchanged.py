@@ -8,7 +8,6 @@ from ..partition import rows_by_owner
 from . import files, scores
 from .schema import Schema
 
-_ERRORS = 3  # standard errors below 1/2
 _RANKED = 0.65  # AUC of the median client, from which on a column is compared
 
 
@@ -23,9 +22,7 @@ def questions(
 
     A client's rows are ranked along the covariance of the code and the ranks of all
     other columns within the other clients. It is asked whose AUC lies 3 standard errors
-    (Mann and Whitney 1947) below 1/2, where that of the median client is above .65. In
-    R's tables 0 of 8,910 columns of a client were asked of so, and two of three
-    exchanged ones.
+    (Mann and Whitney 1947) below 1/2, where that of the median client is above .65.
 
     Args:
       schema: of the table.
@@ -59,7 +56,7 @@ def questions(
             area = scores.auc(table[rows] @ direction, code)
             if area is not None:
                 variance = scores.auc_variance(np.array(0.5), code.sum(), (~code).sum())
-                is_low = area < 0.5 - _ERRORS * variance**0.5
+                is_low = area < 0.5 - 3 * variance**0.5
                 ranked[name].append((area, client if is_low else ""))
     for name, areas in ranked.items():
         names = [client for _, client in areas if client]
