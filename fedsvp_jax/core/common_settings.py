@@ -278,6 +278,12 @@ class EvaluationSettings(Settings):
         "propose` takes it too: over all sites, in scores.json.",
         needs="total_epsilon",
     )
+    publish_columns: bool = setting(
+        False,
+        "With scores, also publish how many test rows of each class are in each part "
+        "of each column, with shares and crude odds ratios: a Table 1 with noise.",
+        needs="publish_scores",
+    )
     eval_batch_size: int = setting(
         250, "Examples in one evaluation batch.", at_least=1, at_most=100_000
     )

@@ -65,7 +65,9 @@ def client_app(
                 return client.train(received, round_num)
             trained = client.trained_model(received, round_num - 1)
             chances = trained.probabilities(rows.test_inputs)
-            counts = site.policy.score_release.count_rows(chances, rows.test_labels)
+            counts = site.policy.score_release.count_rows(
+                chances, rows.test_labels, rows.test_inputs
+            )
             return Trained([counts], clipped=True)
 
         return SumMod(site, train)(message, context, None)

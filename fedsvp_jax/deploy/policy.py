@@ -91,8 +91,12 @@ class Policy:
                 "publish_scores needs the secure sums of a federation over tables "
                 "(fedsvp site propose): leave it out"
             )
+        columns = schema.features if self.training.publish_columns else {}
         relation, sensitivity = score_relation(
-            self.mechanism.basis.relation, config.rows_per_person, len(schema.classes)
+            self.mechanism.basis.relation,
+            config.rows_per_person,
+            len(schema.classes),
+            len(columns),
         )
         plan = SpendingPlan(self.account)
         multiplier = plan.sums(plan.most_uploads).precision ** -0.5
@@ -100,7 +104,7 @@ class Policy:
         # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
         most_rows = config.max_num_examples
         grid = Grid(config.noise_bits, 1, most_rows, lambda _: sensitivity)
-        release = ScoreRelease(schema.classes, multiplier, std, grid, relation)
+        release = ScoreRelease(schema.classes, multiplier, std, grid, relation, columns)
         check_grid(grid, std=std, num_examples=1, size=release.zeros.size)
         return release
 

@@ -78,7 +78,7 @@ def train(
         noise_key=secret,
     )
     (config,) = program.configs
-    published_scores.check(program, loss)
+    published_scores.check(program, loss, data.schema)
     trainer = Trainer(program, placement=placement)
     if aggregator is not None and program.stream is None:
         trainer.lower()  # a part that does not fit is refused before anything is kept
@@ -124,8 +124,11 @@ def train(
         summary["risk"] = tradeoff.by_adversary(session.accounts[0])
         if config.publish_scores:
             predicted = final_scores.predictions(session, 0, settings)
+            columns = (
+                data.schema.features if config.publish_columns and data.schema else {}
+            )
             summary["published_scores"] = published_scores.noised_scores(
-                *predicted, data.class_names, program, summary
+                *predicted, data.class_names, columns, program, summary
             )
         write_json(folder.path / "summary.json", summary)
     return summary

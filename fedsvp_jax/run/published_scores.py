@@ -12,7 +12,7 @@ is as much as all rounds together give.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +25,9 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.tree import cell_of
-from fedsvp_jax.data.tables.scores import ERRORS, SHARES, auc_variance
+from fedsvp_jax.data.tables.characteristics import describe, num_parts, parts_of
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.scores import SHARES, auc_variance, root_interval
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.run_digest import KEYED
 from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
@@ -46,7 +48,7 @@ _ONE_SIDE = "whose a row is, is given, and all rows of a person are on one side"
 _NOMINAL = "nominal"  # how a reason begins
 
 
-def check(program: Program, loss: ExampleLoss | None) -> None:
+def check(program: Program, loss: ExampleLoss | None, schema: Schema | None) -> None:
     """Refuses scores that the ε of the run would not cover.
 
     Raises:
@@ -57,7 +59,9 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
         return
     if config.total_epsilon is None:
         raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
-    score_relation(program.mechanism.basis.relation, None, program.data.num_classes)
+    score_relation(program.mechanism.basis.relation, None, program.data.num_classes, 0)
+    if config.publish_columns and schema is None:
+        raise ValueError("publish_columns needs a table whose columns a schema states")
     if loss is not None:
         raise ValueError(
             "publish_scores must be left out with a loss of your own, which predicts "
@@ -66,12 +70,13 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
 
 
 def score_relation(
-    relation: str, rows_per_person: int | None, num_classes: int
+    relation: str, rows_per_person: int | None, num_classes: int, num_columns: int
 ) -> tuple[str, Any]:
     """The relation of training, of test rows; and Δ, how far it moves counts (L2).
 
-    Δ is 1 where a row is left out, √2 where it is replaced, times the rows of a person;
-    √8 times that of two classes, where a row is counted at 8 levels.
+    Δ is 1 where a row is left out, √2 where it is replaced, times the rows of a person,
+    and times √(l + k): a row is counted at l levels, 8 of two classes and 1 of more,
+    and once by each of k columns.
 
     Raises:
       ValueError: it is of a whole client.
@@ -84,7 +89,8 @@ def score_relation(
             "(--test_data)"
         )
     verb, rows = match.groups()
-    squares = (1 + (verb == "replace")) * (_LEVELS if num_classes == 2 else 1)
+    levels = _LEVELS if num_classes == 2 else 1
+    squares = (1 + (verb == "replace")) * (levels + num_columns)
     sensitivity = (rows_per_person or 1) * squares**0.5
     return f"{verb} {rows} for the test".replace("leave", "leave out"), sensitivity
 
@@ -100,6 +106,7 @@ class ScoreRelease(NamedTuple):
       grid: of counts with noise. Its norm is the rows of a site that are counted, the
         first by position.
       relation: neighbours.
+      columns: the features whose parts are counted, too, by name.
     """
 
     classes: Sequence[str] | range
@@ -107,6 +114,7 @@ class ScoreRelease(NamedTuple):
     share_std: float
     grid: Grid
     relation: str
+    columns: Mapping[str, SchemaColumn] = {}
 
     @property
     def sums(self) -> np.ndarray:
@@ -124,19 +132,23 @@ class ScoreRelease(NamedTuple):
     @property
     def zeros(self) -> np.ndarray:
         """(C, counts) float32."""
-        return np.zeros((len(self.classes), len(self.sums)), np.float32)
+        widths = [len(self.sums), *map(num_parts, self.columns.values())]
+        return np.zeros((len(self.classes), sum(widths)), np.float32)
 
     @property
     def step(self) -> float:
         """γ of the grid."""
         return float(grid_step(self.grid, jnp.float32(self.share_std)))
 
-    def count_rows(self, chances: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def count_rows(
+        self, chances: np.ndarray, labels: np.ndarray, inputs: np.ndarray
+    ) -> np.ndarray:
         """The counts of a site's rows, like `zeros`; they must not leave.
 
         Args:
           chances: (n, C) probabilities.
           labels: (n,) in [0, C).
+          inputs: (n, f) features.
         """
         sums, limit = self.sums, int(self.grid.norm)
         places = chances.argmax(1)
@@ -144,9 +156,10 @@ class ScoreRelease(NamedTuple):
             odds = np.diff(np.log(chances.clip(np.finfo(np.float32).tiny)))[:, 0]
             shares = (1 + odds / (_HALFWAY + np.abs(odds))) / 2
             places = np.ceil(shares * _PLACES).astype(int).clip(1) - 1
-        table = np.zeros((len(self.classes), sums.shape[1]), np.float32)
-        np.add.at(table, (labels[:limit], places[:limit]), 1)
-        return (table @ sums.T).astype(np.float32)
+        of_class = np.eye(len(self.classes), dtype=np.float32)[labels[:limit]].T
+        by_score = of_class @ np.eye(sums.shape[1])[places[:limit]] @ sums.T
+        by_column = of_class @ parts_of(self.columns, inputs[:limit])
+        return np.hstack([by_score, by_column]).astype(np.float32)
 
     def estimate_scores(self, total: np.ndarray, sites: int) -> Record:
         """What may be published of the sum of so many sites' shares.
@@ -172,27 +185,18 @@ class ScoreRelease(NamedTuple):
           guessing, the share of the class `most_frequent`; the counts, and noise_std of
           each.
         """
-        noised, sums = total * self.step, self.sums
-        variance = sites * self.share_std**2
-        covariance = np.linalg.inv(sums.T @ sums)  # of the counts, in units of s²
-        counts = noised @ sums @ covariance
+        sums, variance = self.sums, sites * self.share_std**2
+        noised, by_column = np.split(total * self.step, [len(sums)], axis=1)
+        inverse = np.linalg.inv(sums.T @ sums)
+        counts, covariance = noised @ sums @ inverse, variance * inverse
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
 
         def estimate(
             a: np.ndarray, b: np.ndarray, error: np.ndarray, degree: int
         ) -> list[float]:
-            """(θ where T is nearest to 0, ends of likely θ); its slopes are a - θb."""
-            slopes = np.stack([a, b])
-            at_zero, fall = (slopes * counts).sum((1, 2))
-            ((aa, ab), (_, bb)) = np.einsum(
-                "aci,ij,bcj->ab", slopes, covariance, slopes, optimize=True
-            )
-            spread = variance * np.polyval([bb, -2 * ab, aa], SHARES)
-            excess = np.abs(at_zero - SHARES * fall) / degree
-            excess /= np.sqrt(error + spread)
-            likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
-            return SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
+            slopes = np.stack([a, b]) + np.zeros_like(counts)
+            return root_interval(slopes, counts, covariance, error, degree)
 
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
         of_rows, everywhere = rows * SHARES * (1 - SHARES), np.ones((number, bins))
@@ -220,6 +224,7 @@ class ScoreRelease(NamedTuple):
             "noise_std": variance**0.5,
             "relation": self.relation,
             **scores,
+            "columns": describe(self.columns, by_column, variance),
         }
 
 
@@ -227,6 +232,7 @@ def noised_scores(
     chances: np.ndarray,
     labels: np.ndarray,
     classes: Sequence[str] | None,
+    columns: Mapping[str, SchemaColumn],
     program: Program,
     summary: Record,
 ) -> Record:
@@ -236,6 +242,7 @@ def noised_scores(
       chances: (n, C) probabilities of the final model for the test rows.
       labels: (n,) in [0, C).
       classes: their names, or None.
+      columns: as of `ScoreRelease`.
       program: of one cell.
       summary: of the run, with params_sha256 and, last of its guarantees, the promise.
 
@@ -245,7 +252,10 @@ def noised_scores(
     """
     (config,), data, promise = program.configs, program.data, summary["guarantees"][-1]
     relation, sensitivity = score_relation(
-        program.mechanism.basis.relation, data.rows_per_person, chances.shape[1]
+        program.mechanism.basis.relation,
+        data.rows_per_person,
+        chances.shape[1],
+        len(columns),
     )
     # A test row moved the bounds too.
     claim = promise["epsilon"], promise["delta"]
@@ -257,6 +267,7 @@ def noised_scores(
         std,
         Grid(_BITS, 1, rows),
         relation,
+        columns,
     )
     # Another model or other test rows are another release, with noise of its own.
     identity = [
@@ -265,10 +276,12 @@ def noised_scores(
         config.validation_examples,
         *claim,
         relation,
+        *columns,
     ]
     key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
     seed = [*jax.random.key_data(key).tolist(), *json.dumps(identity).encode()]
-    counts, step = release.count_rows(chances, labels), release.step
+    inputs, step = np.asarray(data.test.inputs), release.step
+    counts = release.count_rows(chances, labels, inputs)
     noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
     reasons = [*_ASSUMPTIONS, _ONE_ROW if data.rows_per_person is None else _ONE_SIDE]
     of_promise = promise["assumptions"].split("; ")

@@ -23,6 +23,7 @@ from scipy import special
 
 from fedsvp_jax import run
 from fedsvp_jax.core import prng
+from fedsvp_jax.data.tables.characteristics import parts_of
 from fedsvp_jax.deploy import (
     Policy,
     Refused,
@@ -187,6 +188,36 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     assert caplog.messages[-2].startswith(line)
 
 
+def test_all_sites_count_their_columns_in_the_same_sum(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
+    ended = proposed(tmp_path, "--colluders=1", "--publish_columns")
+    assert ended.status == 0, ended
+    for table in dealt.glob("hospital-*.csv"):
+        (tmp_path / table.name).write_bytes(table.read_bytes())
+    (tmp_path / "run").mkdir()
+    hospitals = Hospitals(tmp_path, tmp_path / "run")
+    release = hospitals.policy.score_release
+    features = hospitals.policy.training.declared().features
+    assert sensitivity_of(hospitals.policy) == pytest.approx((8 + len(features)) ** 0.5)
+    hospitals.flwr_run()
+    of_sites = [tables.table_rows(hospitals.site(k).policy) for k in range(HOSPITALS)]
+    wanted = np.sum(
+        [
+            np.eye(2)[rows.test_labels].T @ parts_of(features, rows.test_inputs)
+            for rows in of_sites
+        ],
+        axis=0,
+    )
+    columns = hospitals.scores["columns"]
+    counts = np.hstack([column["counts"] for column in columns.values()])
+    assert list(columns) == list(features)
+    off = (counts - wanted) / hospitals.scores["noise_std"]
+    assert np.abs(off).max() < 4.5 and off.std() == pytest.approx(1, abs=0.4)
+    assert release.columns == features
+
+
 def test_every_log_charges_the_count_once_and_its_ledger_says_so(
     counted: Hospitals, tmp_path: pathlib.Path
 ) -> None:
@@ -300,7 +331,7 @@ def test_forty_nine_hospitals_know_an_auc_as_well_as_the_docs_say(
         chances = special.expit(rng.normal(-0.7 + 0.5 * labels))
         both = np.stack([1 - chances, chances], 1)
         of_sites = np.array_split(both, sites), np.array_split(labels + 0, sites)
-        counts = np.sum([*map(release.count_rows, *of_sites)], 0)
+        counts = np.sum([*map(release.count_rows, *of_sites, of_sites[0])], 0)
         total = np.rint((counts + rng.normal(0, std, counts.shape)) / step)
         halves.append(np.ptp(release.estimate_scores(total, sites)["AUC"][1:]) / 2)
     assert abs(np.mean(halves) - wide) < 0.005, np.mean(halves)
@@ -317,7 +348,9 @@ def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:
         if round_num <= ROUNDS:
             return client.train(received, round_num)
         chances = client.trained_model(received, 2).probabilities(rows.test_inputs)
-        counts = site.policy.score_release.count_rows(chances, rows.test_labels)
+        counts = site.policy.score_release.count_rows(
+            chances, rows.test_labels, rows.test_inputs
+        )
         return Trained([counts], clipped=True)
 
     return answer(client.site, received, work, round_num=round_num)

@@ -218,12 +218,17 @@ def test_a_published_score_has_what_the_bounds_left():
     std = []
     for data in (loaded(), without(loaded())):
         program = built(data, total_epsilon=2.0, **settings)
-        published_scores.check(program, None)
+        published_scores.check(program, None, None)
         promise = {"method": "promise by pld", "epsilon": 2.0, "assumptions": "one"}
         promise["delta"] = DELTA
         summary = {"guarantees": [promise], "params_sha256": "one"}
         scores = published_scores.noised_scores(
-            np.full((24, 2), 0.5), np.zeros(24, int), ("no", "yes"), program, summary
+            np.full((24, 2), 0.5),
+            np.zeros(24, int),
+            ("no", "yes"),
+            {},
+            program,
+            summary,
         )
         std.append(scores["noise_std"] / 4)  # eight levels, and two rows
     gaussian = composed_epsilon("gdp", std[0] ** -2, DELTA)

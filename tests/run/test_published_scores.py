@@ -1,5 +1,6 @@
 """Scores that may be published: their noise is what is claimed of a test row."""
 
+import copy
 import dataclasses
 import math
 import pathlib
@@ -25,7 +26,7 @@ from fedsvp_jax.data.tables.scores import auc
 from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 from fedsvp_jax.mechanisms.grid import Grid
-from fedsvp_jax.report import headline
+from fedsvp_jax.report import headline, reports
 from fedsvp_jax.run import published_scores, sweep
 from fedsvp_jax.run.published_scores import ScoreRelease
 
@@ -69,15 +70,20 @@ def scores_of(
     epsilon: float = 1.0,
     delta: float = 1e-5,
     model: str = "one",
+    columns: dict[str, SchemaColumn] | None = None,
+    inputs: np.ndarray | None = None,
     **of_program: Any,
 ) -> Any:
     """What a run publishes of a model's chances of the second class."""
     promise = {"method": "promise by pld", "epsilon": epsilon, "assumptions": "one"}
     promise["delta"] = delta
     summary = {"guarantees": [promise], "params_sha256": model}
-    program = program_of(**{"seed": 0, "digest": 1} | of_program)
+    program = copy.deepcopy(program_of(**{"seed": 0, "digest": 1} | of_program))
     both = np.stack([1 - chances, chances], 1)
-    return published_scores.noised_scores(both, labels, ("no", "yes"), program, summary)
+    program.data.test = SimpleNamespace(inputs=both if inputs is None else inputs)
+    return published_scores.noised_scores(
+        both, labels, ("no", "yes"), columns or {}, program, summary
+    )
 
 
 def published(right: int, **changes: Any) -> float:
@@ -144,7 +150,9 @@ def test_two_worlds_that_differ_in_a_test_row_are_told_apart_as_claimed(
         for n, chances in enumerate(rows)
     ]
     bare = [
-        release_of(ROWS).count_rows(np.stack([1 - chances, chances], 1), labels)
+        release_of(ROWS).count_rows(
+            np.stack([1 - chances, chances], 1), labels, chances
+        )
         for chances in rows
     ]
     along, middle = bare[1] - bare[0], (bare[0] + bare[1]) / 2
@@ -298,21 +306,23 @@ def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity() -> None:
     chances = rng.random(30)
     chances[:3] = 0, 0.5, 1
     both, labels = np.stack([1 - chances, chances], 1), rng.integers(0, 2, 30)
-    counts = release.count_rows(both, labels)
+    counts = release.count_rows(both, labels, both)
     assert counts.shape == release.zeros.shape == (2, 510)
     assert counts.sum() == 8 * 30 and counts[labels[1], 0] >= 1
     assert np.trace(counts[:, :2]) == (both.argmax(1) == labels).sum()
     for row in range(30):
         rest = np.arange(30) != row
-        moved = counts - release.count_rows(both[rest], labels[rest])
+        moved = counts - release.count_rows(both[rest], labels[rest], both[rest])
         assert np.linalg.norm(moved) == pytest.approx(8**0.5)
         for chance, label in ((0.9, 0), (0.2, 1)):
             other, named = both.copy(), labels.copy()
             other[row], named[row] = (1 - chance, chance), label
-            moved = counts - release.count_rows(other, named)
+            moved = counts - release.count_rows(other, named, other)
             assert np.linalg.norm(moved) <= 4
     many = np.repeat(both, 10, 0), np.repeat(labels, 10)
-    assert release.count_rows(*many).sum() == 8 * 160  # as many as train at the largest
+    assert (
+        release.count_rows(*many, many[0]).sum() == 8 * 160
+    )  # as many as train at the largest
 
 
 @pytest.mark.parametrize(
@@ -371,6 +381,87 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
     assert scores["guessing"] == pytest.approx(max(share, 1 - share), abs=0.2)
 
 
+COLUMNS = {
+    "age": SchemaColumn("number", bounds=(0, 80), from_data=False),
+    "sex": SchemaColumn("category", values=("F", "M")),
+}
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "c")])
+def test_by_enumeration_columns_move_the_counts_by_the_sensitivity(
+    classes: tuple[str, ...],
+) -> None:
+    """√(l + k) where a row is left out; at most √(2(l + k)) where it is replaced."""
+    release = release_of(160)._replace(classes=classes, columns=COLUMNS)
+    rng, number = np.random.default_rng(0), len(classes)
+    chances = rng.dirichlet(np.ones(number), 30)
+    labels = rng.integers(0, number, 30)
+    sexes = np.eye(2)[rng.integers(0, 2, 30)]
+    inputs = np.column_stack([rng.uniform(-1, 1, 30), sexes]).astype(np.float32)
+    counts = release.count_rows(chances, labels, inputs)
+    assert counts.shape == release.zeros.shape
+    left, replaced = (
+        published_scores.score_relation(f"{verb} one record", None, number, 2)[1]
+        for verb in ("leave", "replace")
+    )
+    apart = []
+    for row in range(30):
+        rest = np.arange(30) != row
+        few = release.count_rows(chances[rest], labels[rest], inputs[rest])
+        assert np.linalg.norm(counts - few) == pytest.approx(left)
+        other = chances.copy(), labels.copy(), inputs.copy()
+        other[0][row] = chances[row][::-1]
+        other[1][row] = (labels[row] + 1) % number
+        other[2][row] = -inputs[row, 0], *inputs[row, :0:-1]
+        apart.append(np.linalg.norm(counts - release.count_rows(*other)))
+    assert max(apart) == pytest.approx(replaced)
+
+
+def test_columns_are_published_with_the_noise_that_counting_them_asks(
+    tmp_path: pathlib.Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    cells = {
+        "age": rng.uniform(0, 80, 400),
+        "sex": rng.choice(["F", "M"], 400),
+        "ill": rng.integers(0, 2, 400),
+        "ward": np.arange(400) % 4,
+    }
+    data = from_table(cells, schema=Schema(COLUMNS, "ill", ("0", "1"), client="ward"))
+    settings = HIDING | {"model": "logistic", "dataset": "csv", "num_clients": 4}
+    runs = [
+        run_small(
+            small(**settings | {"publish_columns": c}), tmp_path / str(c), dataset=data
+        )
+        for c in (False, True)
+    ]
+    without, full = (summary["published_scores"] for summary in runs)
+    assert without["columns"] == {}
+    ratio = full["noise_std"] / without["noise_std"]
+    assert ratio == pytest.approx(((8 + 2) / 8) ** 0.5)
+    assert (full["epsilon"], full["status"]) == (without["epsilon"], without["status"])
+    rows = len(data.test_labels)
+    for column in full["columns"].values():
+        total = np.sum(column["counts"])
+        assert (
+            abs(total - rows) < 5 * full["noise_std"] * np.size(column["counts"]) ** 0.5
+        )
+    pages = []
+    for folder in ("True", "False"):
+        reports.write_run_report(tmp_path / folder)
+        pages.append((tmp_path / folder / "protection.html").read_text())
+    page, other = pages
+    assert "The test rows by column" in page and "20 to below 40" in page
+    assert "by what the model says of them or a column holds" in page
+    assert "The test rows by column" not in other and "or a column holds" not in other
+
+
+def test_columns_without_a_schema_are_refused(tmp_path: pathlib.Path) -> None:
+    config = small(**HIDING | {"publish_columns": True})
+    with pytest.raises(ValueError, match="publish_columns needs a table"):
+        run_small(config, tmp_path / "run", dataset=own())
+
+
 def test_rows_are_counted_where_their_log_odds_are() -> None:
     """All probabilities of a rare outcome were in one of twenty bins: an AUC of 1/2."""
     release, rng = release_of(4000)._replace(share_std=1e-3), np.random.default_rng(0)
@@ -378,7 +469,7 @@ def test_rows_are_counted_where_their_log_odds_are() -> None:
     for middle, spread in ((-4.2, 0.2), (-7.0, 0.5), (0.0, 0.1), (2.0, 3.0)):
         odds = middle + spread * (rng.normal(size=4000) + labels)
         chances = special.expit(np.stack([-odds, odds], 1)).astype(np.float32)
-        counts = release.count_rows(chances, labels)
+        counts = release.count_rows(chances, labels, chances)
         scores = release.estimate_scores(counts / release.step, 1)
         exact = auc(odds, labels > 0)
         assert exact is not None
@@ -390,7 +481,7 @@ def test_more_classes_are_counted_by_the_class_that_is_predicted() -> None:
     release = release_of(160)._replace(classes=names)
     labels = np.array([0, 0, 1, 2, 2, 2])
     chances = np.eye(3)[[0, 1, 1, 2, 2, 0]]
-    counts = release.count_rows(chances, labels)
+    counts = release.count_rows(chances, labels, chances)
     assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 2]]
     quiet = release._replace(share_std=1e-9)
     scores = quiet.estimate_scores(counts / quiet.step, 3)
@@ -426,7 +517,9 @@ def test_test_rows_know_an_auc_as_well_as_the_docs_say(
         labels = rng.random(rows) < share
         chances = special.expit(rng.normal(middle + apart * labels, spread))
         both = np.stack([1 - chances, chances], 1)
-        counts = release.count_rows(both, labels + 0) + rng.normal(0, std, (2, 510))
+        counts = release.count_rows(both, labels + 0, both) + rng.normal(
+            0, std, (2, 510)
+        )
         scores = release.estimate_scores(counts / release.step, 1)
         halves.append(np.ptp(scores["AUC"][1:]) / 2)
     assert np.mean(halves) == pytest.approx(half, rel=0.06)

@@ -116,6 +116,39 @@ def auc_variance(areas: np.ndarray, ones: float, zeros: float) -> np.ndarray:
     return variance / (ones * zeros)
 
 
+def root_interval(
+    slopes: np.ndarray,
+    counts: np.ndarray,
+    covariance: np.ndarray,
+    error: np.ndarray,
+    degree: int,
+) -> list[float]:
+    """The share θ at which T(θ) = Σ (a − θb)c / degree is 0, from counts with noise.
+
+    Its 95 % interval is all θ with |T(θ)| ≤ 1.96·SE(θ), SE² = error + Σᵢ dᵢᵀ S dᵢ with
+    d = a − θb and S the noise's covariance (Fieller 1954).
+
+    Args:
+      slopes: (2, classes, places) a and b, dT/dc of a T of this degree in c.
+      counts: (classes, places) c.
+      covariance: (places, places) S, of the counts of each class.
+      error: by θ of `SHARES`, the variance of T that the rows' sampling alone has.
+      degree: 1 or 2.
+
+    Returns:
+      θ where T is nearest to 0, and the ends of its interval.
+    """
+    at_zero, fall = (slopes * counts).sum((1, 2))
+    ((aa, ab), (_, bb)) = np.einsum(
+        "aci,ij,bcj->ab", slopes, covariance, slopes, optimize=True
+    )
+    spread = np.polyval([bb, -2 * ab, aa], SHARES)
+    excess = np.abs(at_zero - SHARES * fall) / degree / np.sqrt(error + spread)
+    likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
+    share: list[float] = SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
+    return share
+
+
 def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[float]:
     """The mean of `auc_interval` over classes, no narrower than that of their mean.
 

@@ -1,0 +1,103 @@
+"""A "Table 1": rows of each class by the parts of each column, from counts with noise.
+
+The parts are those of the public schema: categories, or intervals of a number. They are
+cut at its knots where it has any, else at the quarters of its scale (of bounds that are
+1 apart, as 0 and 1 are, at the middle).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedsvp_jax.core.files import Record
+
+from .schema import SchemaColumn
+from .scores import SHARES, root_interval
+
+_LEAST = 0.5  # rows of a cell in an odds ratio's error (Haldane 1956)
+
+
+def _cuts(column: SchemaColumn) -> np.ndarray:
+    """Between intervals, by the first feature of a number, which is in [−1, 1]."""
+    points: Sequence[float] | np.ndarray = column.knots
+    if column.type == "date":  # of whole days
+        points = np.ceil(np.quantile(column.bounds, [0.25, 0.5, 0.75]))
+    if len(points):
+        return column.scaled(np.array(points))[:, 0]
+    return np.array([0.0] if np.ptp(column.bounds) == 1 else [-0.5, 0.0, 0.5])
+
+
+def num_parts(column: SchemaColumn) -> int:
+    """How many parts a column has."""
+    return len(column.values) or len(_cuts(column)) + 1
+
+
+def parts_of(columns: Mapping[str, SchemaColumn], inputs: np.ndarray) -> np.ndarray:
+    """(n, parts of all columns) 0 or 1: which part of each column a row is in.
+
+    Args:
+      columns: all features, in their order.
+      inputs: (n, f) features.
+    """
+    parts, start = [np.zeros((len(inputs), 0))], 0
+    for column in columns.values():
+        features = inputs[:, start : start + column.width]
+        start += column.width
+        codes = np.searchsorted(_cuts(column), features[:, 0], side="right")
+        if column.values:  # the nearest, since other categories are a mean of all
+            each = column.category_features
+            codes = (features @ each.T - (each**2).sum(1) / 2).argmax(1)
+        parts.append(np.eye(num_parts(column))[codes])
+    return np.hstack(parts)
+
+
+def describe(
+    columns: Mapping[str, SchemaColumn], counts: np.ndarray, variance: float
+) -> Record:
+    """What counts with noise say of each column, by name.
+
+    Args:
+      columns: as of `parts_of`.
+      counts: (C, parts of all columns) rows by class, with independent noise.
+      variance: of the noise of each.
+
+    Returns:
+      values, or cuts between intervals; counts; and of two classes by part shares, of
+      the second class, and odds_ratios against the part with most rows, the reference:
+      [value, the two ends of its 95 % interval], with sampling and noise
+      (`root_interval`). None is an odds ratio beyond all numbers.
+    """
+    ends = np.cumsum([*map(num_parts, columns.values())])
+    described = {}
+    for (name, column), cells in zip(
+        columns.items(), np.split(counts, ends, axis=1), strict=False
+    ):
+        of_column: Record = {"counts": cells.tolist()}
+        if column.values:
+            of_column["values"] = column.values
+        else:
+            of_column["cuts"] = [*map(column.unscaled, _cuts(column))]
+        if len(cells) == 2:
+            of_column |= _compare(cells, variance)
+        described[name] = of_column
+    return described
+
+
+def _compare(cells: np.ndarray, variance: float) -> Record:
+    """What `describe` says of a column's (2, parts) counts."""
+    places = np.eye(cells.shape[1])
+    noise, reference = variance * places, cells.sum(0).argmax()
+    shares, ratios = [], []
+    for part, of_part in zip(cells.T, places, strict=True):
+        slopes = np.stack([of_part * [[0], [1]], of_part * [[1], [1]]])
+        error = max(part.sum(), 1) * SHARES * (1 - SHARES)
+        shares.append(root_interval(slopes, cells, noise, error, 1))
+        # T = (1 − θ)·xy − θ·vw is 0 where θ/(1 − θ) is the odds ratio xy/vw.
+        (v, x), (y, w), of_reference = part, cells[:, reference], places[reference]
+        a = np.stack([x * of_reference, y * of_part])
+        b = a + np.stack([w * of_part, v * of_reference])
+        v, x, y, w = np.maximum([v, x, y, w], _LEAST)
+        error = (1 - SHARES) ** 2 * x * y * (x + y) + SHARES**2 * v * w * (v + w)
+        odds = root_interval(np.stack([a, b]), cells, noise, error, 2)
+        ratios.append([q / (1 - q) if q < 1 else None for q in odds])
+    return {"reference": int(reference), "shares": shares, "odds_ratios": ratios}
