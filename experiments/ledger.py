@@ -26,7 +26,7 @@ command.define("ledger")
 
 def main(arguments: list[str]) -> None:
     """Prints the ledger, and ends with 1 where something is not in order."""
-    from fedsvp_jax.report import ledger
+    from fedsvp_jax.report import ledger, page
 
     from . import budgets
 
@@ -36,11 +36,11 @@ def main(arguments: list[str]) -> None:
     folder, all_of = values.witness or budgets.witness(log), budgets.of_log(log)
     witness = pathlib.Path(folder) if folder else None
     site_ledger = ledger.audit(log, witness, values.site_key)
-    print(messages.filled("ledger.txt", ledger=site_ledger, budgets=all_of), end="")
+    facts = {"ledger": site_ledger, "budgets": all_of}
+    print(messages.filled("ledger.txt", **facts), end="")
     if values.page is not None:
-        command.print_files(
-            [ledger.write_page(site_ledger, pathlib.Path(values.page), all_of)]
-        )
+        path = page.write(pathlib.Path(values.page), "ledger.html", **facts)
+        command.print_files([path])
     if site_ledger.problems:
         sys.exit(1)
 
