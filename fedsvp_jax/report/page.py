@@ -70,7 +70,6 @@ def templates() -> Any:
         "least_opened": shared_noise.least_opened,
         "log": math.log,
         "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
-        "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment
 

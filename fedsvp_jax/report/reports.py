@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import AnyPath, Record, sha256, toml_beside
 from fedsvp_jax.run.trained_model import SCHEMA, schema_of
 
@@ -53,7 +51,7 @@ def write_run_report(run_dir: AnyPath) -> Path:
         folder / "report.html",
         "run.html",
         plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
-        data={"cells": cells, "context": context(run)},
+        data={"cells": cells},
         scripts=("explain.js", "cells.js") if cells else (),
         **values,
         public=_write_protection_page(run, folder),
@@ -81,27 +79,6 @@ def upload_columns(clients: list[Record]) -> Record:
     if len(columns["utilities"]) > _MOST_COALITIONS:
         columns["utilities"] = []
     return columns
-
-
-def context(run: read.RunFiles) -> Record:
-    """The data that the explanations of all uploads share; null where unknown.
-
-    The private attribute's index and the attributes' names come from summary.json,
-    because the setting private_attribute may be a class of the data set.
-    """
-    config, summary = run.config, run.summary
-    about = mechanisms.about(str(config.get("mechanism")))
-    status = (summary.get("status") or {}).get("basic", "")
-    return {
-        "label": about.label,
-        "formula": about.explain(config),
-        "clipping": config.get("clipping"),
-        "contribution_release": config.get("contribution_release"),
-        "meaning": meaning(summary, status),
-        "clients": summary.get("client_names") or [],
-        "attributes": summary.get("attributes") or [],
-        "private_attribute": summary.get("private_attribute"),
-    }
 
 
 def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
