@@ -95,7 +95,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """
     summary, config = run.summary, run.config
     path = folder / "protection.html"
-    if run.unfinished is not None or guarantees.main(summary) is None:
+    if run.unfinished or guarantees.main(summary) is None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime

@@ -124,7 +124,7 @@ def test_an_unfinished_run_has_a_page_that_says_so_at_its_top(
     best = 100 * max(row["test_accuracy"] or 0 for row in rows)
     assert f"{best:.1f}" in text
     other = shutil.copytree(run_dir, run_dir.with_name("other"))
-    with pytest.raises(ValueError, match=r"cannot be compared: This run"):
+    with pytest.raises(ValueError, match=r"cannot be compared: it has not"):
         report.write_compare_report([run_dir, other], run_dir.parent)
 
 
