@@ -69,6 +69,7 @@ def templates() -> Any:
         "exp": math.exp,
         "least_opened": shared_noise.least_opened,
         "log": math.log,
+        "rounded": _rounded,
         "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
     }
     return environment

@@ -124,7 +124,6 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         Path(sweep_dir) / "report.html",
         "sweep.html",
         plots=curves(sweep),
-        data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         sweep=sweep,
     )
@@ -141,12 +140,9 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
       ValueError: as `read.read_all`.
     """
     files = read.read_all(folders)
-    rows = headline.cells("compared", files)
     return page.write(
         Path(output_dir) / "compare.html",
         "compare.html",
         plots=compare_curves(files),
-        data={"tables": {"table": tables.columns(rows)}},
         files=files,
-        rows=rows,
     )
