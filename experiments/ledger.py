@@ -36,10 +36,10 @@ def main(arguments: list[str]) -> None:
     folder, all_of = values.witness or budgets.witness(log), budgets.of_log(log)
     witness = pathlib.Path(folder) if folder else None
     site_ledger = ledger.audit(log, witness, values.site_key)
-    facts = {"ledger": site_ledger, "budgets": all_of}
-    print(messages.filled("ledger.txt", **facts), end="")
+    print(messages.filled("ledger.txt", ledger=site_ledger, budgets=all_of), end="")
     if values.page is not None:
-        path = page.write(pathlib.Path(values.page), "ledger.html", **facts)
+        path = pathlib.Path(values.page)
+        page.write(path, "ledger.html", ledger=site_ledger, budgets=all_of)
         command.print_files([path])
     if site_ledger.problems:
         sys.exit(1)

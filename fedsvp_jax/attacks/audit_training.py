@@ -285,7 +285,6 @@ def training_player(
                 )
             return score, Transcript(score, jnp.bool_(True), shifted, info)
 
-        rounds = iota(num_rounds)
-        return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
+        return jax.lax.scan(step, jnp.float32(0.0), iota(num_rounds))[1]
 
     return make_player(transcript, num_games)
