@@ -226,8 +226,7 @@ def write_report(values: flags.FlagValues) -> None:
 
 def print_folder(folder: AnyPath) -> None:
     """Prints the paths of all files in a folder, whose names have endings."""
-    paths = sorted(pathlib.Path(folder).iterdir())
-    print_files(path for path in paths if path.suffix)
+    print_files(p for p in sorted(pathlib.Path(folder).iterdir()) if p.suffix)
 
 
 def print_files(paths: Iterable[AnyPath]) -> None:

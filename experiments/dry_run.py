@@ -13,8 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from fedsvp_jax.accounting import SpendingPlan
-from fedsvp_jax.accounting.claims import planned_row
-from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.tree import cell_of, num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.train_validation import attribute_counts
@@ -48,7 +46,6 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     """All but the seconds, as text."""
     config, mechanism = program.configs[0], program.mechanism
     examples = int(np.median(program.data.num_train[0]))
-    plan = SpendingPlan(program.accounts[0])
     shapes, _ = program.model.shapes(program.data.example)
     return messages.filled(
         "dry_run.txt",
@@ -59,23 +56,10 @@ def summary(program: Program, dataset: Dataset | ClientStore) -> str:
         settings=recorded_settings(config, dataset, model=program.model),
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
-        spent=None if mechanism.basis.relation == "none" else _spent(program, plan),
-        plan=plan,
+        plan=SpendingPlan(program.accounts[0]),
         parameters=num_parameters(shapes),
         limit=LIMIT,
     )
-
-
-def _spent(program: Program, plan: SpendingPlan) -> dict[int, Record]:
-    """ε of a client that is drawn an average number of times, and of one always."""
-    config, account = program.configs[0], program.accounts[0]
-    every = plan.most_uploads
-    mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
-    seed = {"assumption": not config.secret_noise}
-    return {
-        uploads: planned_row(account, uploads) | seed
-        for uploads in sorted({mean, every})
-    }
 
 
 def measured(program: Program, placement: Placement) -> list[float]:

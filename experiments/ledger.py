@@ -26,7 +26,7 @@ command.define("ledger")
 
 def main(arguments: list[str]) -> None:
     """Prints the ledger, and ends with 1 where something is not in order."""
-    from fedsvp_jax.report import ledger
+    from fedsvp_jax.report import ledger, page
 
     from . import budgets
 
@@ -38,9 +38,9 @@ def main(arguments: list[str]) -> None:
     site_ledger = ledger.audit(log, witness, values.site_key)
     print(messages.filled("ledger.txt", ledger=site_ledger, budgets=all_of), end="")
     if values.page is not None:
-        command.print_files(
-            [ledger.write_page(site_ledger, pathlib.Path(values.page), all_of)]
-        )
+        path = pathlib.Path(values.page)
+        page.write(path, "ledger.html", ledger=site_ledger, budgets=all_of)
+        command.print_files([path])
     if site_ledger.problems:
         sys.exit(1)
 

@@ -67,14 +67,6 @@ def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
     )
 
 
-def _examples(path: Path) -> np.ndarray:
-    """The array of an .npy file."""
-    from fedsvp_jax.data.tables import files
-
-    with files.readable(path, "; it is not an .npy file of numbers"):
-        return np.load(path, allow_pickle=False)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
     values = flags.FLAGS
@@ -85,7 +77,7 @@ def main(arguments: Sequence[str]) -> None:
             f"to must name a .csv file (predictions are CSV), got {values.to}"
         )
     from fedsvp_jax import run
-    from fedsvp_jax.data.tables import scores, table
+    from fedsvp_jax.data.tables import files, scores, table
     from fedsvp_jax.report import headline
 
     place = Path(arguments[1])
@@ -108,7 +100,8 @@ def main(arguments: Sequence[str]) -> None:
         messages.check_units("predict", encoded, schema, values)
         print(messages.filled("predict.txt", schema=schema, encoded=encoded), end="")
     else:
-        inputs = _examples(source)
+        with files.readable(source, "; it is not an .npy file of numbers"):
+            inputs = np.load(source, allow_pickle=False)
     if trained.scores is not None and trained.scores.get("verdict") != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)

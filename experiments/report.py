@@ -20,7 +20,7 @@ from pathlib import Path
 from absl import flags
 
 from fedsvp_jax import report
-from fedsvp_jax.report import headline, read
+from fedsvp_jax.report import read
 from fedsvp_jax.run import plugin
 
 from . import command, messages, printed
@@ -66,9 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         parents = [*map(os.path.dirname, paths)]
         target = Path(flags.FLAGS.compare_to or os.path.commonpath(parents))
         page = report.write_compare_report(folders, target)
-        files = read.read_all(folders)
-        table = headline.cells("compared", files)
-        print(messages.filled("compare.txt", files=files, table=table))
+        print(messages.filled("compare.txt", files=read.read_all(folders)))
         print(page)
 
 

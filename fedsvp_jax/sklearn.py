@@ -31,17 +31,7 @@ from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
 FROM_DATA = "from_data"  # in the place of bounds or classes: every claim is nominal
-_ROUTE = (
-    routes.PROMISE
-    | routes.ROWS
-    | {
-        "dataset": "npz",  # whose defaults are taken; the data are in memory
-        "learning_rate_schedule": "cosine",
-        "num_clients": 1,
-        "cohort_size": 1,
-        "partition": "iid",
-    }
-)
+_ROUTE = routes.PROMISE | routes.ROWS | routes.IN_MEMORY
 _LARGEST_BATCH = 4096  # rows in a step
 
 

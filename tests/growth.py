@@ -49,7 +49,7 @@ from fedsvp_jax.deploy.witness import Seen
 from fedsvp_jax.federation import loading
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
-from fedsvp_jax.report import ledger, write_run_report, write_sweep_report
+from fedsvp_jax.report import ledger, page, write_run_report, write_sweep_report
 from fedsvp_jax.run import train
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import identity
@@ -437,7 +437,8 @@ def _rounds_page(rounds: int, folder: pathlib.Path) -> Run:
 
 def _ledger_page(entries: int, folder: pathlib.Path) -> Run:
     content = ledger.audit(_log(entries, folder).path)
-    return lambda: ledger.write_page(content, folder / "page.html")
+    facts = {"ledger": content, "budgets": ()}
+    return lambda: page.write(folder / "page.html", "ledger.html", **facts)
 
 
 def _trained_rows(rows: int, folder: pathlib.Path) -> Run:

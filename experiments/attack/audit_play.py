@@ -135,7 +135,8 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
     else:
-        play = audit.upload_player(mechanism, settings, game, setting.num_games)
+        transcript = partial(audit.transcript_of_uploads, mechanism, settings, game)
+        play = audit.make_player(transcript, setting.num_games)
     claims = partial(
         claims_of_uploads,
         mechanism,

@@ -20,9 +20,8 @@ class, real and under each mechanism.
 """
 
 import dataclasses
-import functools
 import pathlib
-from functools import partial
+from functools import cache, partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -70,13 +69,9 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     del settings["mechanism"]
 
     steps = values.classifier_steps
-    judge = functools.cache(
-        partial(train_classifier, dataset, seed=config.seed, steps=steps)
-    )
+    judge = cache(partial(train_classifier, dataset, seed=config.seed, steps=steps))
 
-    examiner = functools.cache(
-        lambda: make_examiner(judge(), real, private, values.num_images)
-    )
+    examiner = cache(lambda: make_examiner(judge(), real, private, values.num_images))
 
     def attack_mechanism(defence: ResolvedConfig) -> Record:
         trainer = Trainer(build([defence], dataset))

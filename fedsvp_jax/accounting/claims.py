@@ -227,8 +227,7 @@ def _assumptions(account: Account) -> str:
         )
     seed = "" if participation.secret_noise else SEED
     of_data = participation.assumptions, participation.nominal
-    parts = (text, real, bought, seed, *of_data)
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, (text, real, bought, seed, *of_data)))
 
 
 def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:

@@ -91,16 +91,8 @@ def counted(
       view: of the claim.
       colluders: h.
     """
-    z, bound, at_upload, epsilon, deltas = (
-        np.asarray(leaf, float)
-        for leaf in (
-            noise.noise_multiplier,
-            noise.sensitivity,
-            noise.noise_std,
-            noise.epsilon,
-            noise.delta,
-        )
-    )
+    leaves = noise.noise_multiplier, noise.sensitivity, noise.noise_std, noise.epsilon
+    z, bound, at_upload, epsilon, deltas = np.asarray([*leaves, noise.delta], float)
     noised = (at_upload > 0) | (view != "server")
     noised &= np.isfinite(z)  # an upload of public data carries no noise
     std = np.where(noised, z, 0) * np.where(noised, bound, 0)

@@ -185,14 +185,24 @@ def clip_log_ratio(
     return logs[0] - logs[1]
 
 
-def _transcript(
+def transcript_of_uploads(
     mechanism: Mechanism,
     settings: MechanismConfig,
     game: AuditGame,
     world: Array,
     key: Array,
 ) -> Transcript:
-    """One game in `world` (0: in, 1: out)."""
+    """One game of uploads, for `make_player`.
+
+    Args:
+      mechanism: adds its noise to the upload; for noise in the local steps there is
+        `audit_training.training_player`.
+      settings: of the mechanism. The adversary sees the R that is released by
+        `contribution_release`, and the adaptive clip of dp_fedavg.
+      game: the worlds.
+      world: 0: in, 1: out.
+      key: of the game.
+    """
     axis = jnp.zeros(game.dimension, jnp.float32).at[0].set(1.0)
     updates = jnp.asarray(game.updates, jnp.float32)[:, None] * axis[None]
     nothing = jnp.zeros_like(axis)
@@ -346,19 +356,3 @@ def make_player(
         )
 
     return play
-
-
-def upload_player(
-    mechanism: Mechanism, settings: MechanismConfig, game: AuditGame, num_games: int
-) -> Player:
-    """Plays a game of uploads.
-
-    Args:
-      mechanism: adds its noise to the upload; for noise in the local steps there is
-        `audit_training.training_player`.
-      settings: of the mechanism. The adversary sees the R that is released by
-        `contribution_release`, and the adaptive clip of dp_fedavg.
-      game: the worlds.
-      num_games: n, in each world.
-    """
-    return make_player(partial(_transcript, mechanism, settings, game), num_games)

@@ -213,7 +213,7 @@ def training_player(
     num_others: int = 0,
     rows_per_person: int | None = None,
 ) -> Player:
-    """Plays games as `audit.upload_player` does, with noise in the local steps.
+    """Plays games of uploads with noise in the local steps.
 
     An upload is the sum of its steps (`per_example`). The score is the first weight of
     the uploads less the middle of what the two worlds' uploads are without noise,
@@ -285,7 +285,6 @@ def training_player(
                 )
             return score, Transcript(score, jnp.bool_(True), shifted, info)
 
-        rounds = iota(num_rounds)
-        return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
+        return jax.lax.scan(step, jnp.float32(0.0), iota(num_rounds))[1]
 
     return make_player(transcript, num_games)

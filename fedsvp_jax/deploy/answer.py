@@ -34,6 +34,7 @@ from .site import Site
 from .state import SPENT, ClientState
 
 _log = logging.getLogger(__name__)
+Answer = tuple[Arrays, Record]  # what leaves, and the client's own record
 
 
 class Trained(NamedTuple):
@@ -78,7 +79,7 @@ def begin_round(site: Site, received: Arrays, *, round_num: int) -> None:
 
 def end_round(
     site: Site, received: Arrays, train: Callable[[], Trained], *, round_num: int
-) -> tuple[Arrays, Record]:
+) -> Answer:
     """The upload of a round that was begun; the log says so before it may leave.
 
     A training that raises, or whose arrays do not fit, becomes an update of 0, with
@@ -162,7 +163,7 @@ def result_of(
 
 def answer(
     site: Site, received: Arrays, train: Callable[[], Trained], *, round_num: int
-) -> tuple[Arrays, Record]:
+) -> Answer:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
     Until it ends, no other process answers for the site. Of the round after the last,

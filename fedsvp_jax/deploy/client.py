@@ -14,7 +14,7 @@ import numpy as np
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.files import AnyPath, Record
+from fedsvp_jax.core.files import AnyPath
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -26,7 +26,7 @@ from fedsvp_jax.round.client_work import query_gradient
 from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
 
-from .answer import Trained, begin_round, end_round, result_of
+from .answer import Answer, Trained, begin_round, end_round, result_of
 from .noise import SECRET, Arrays, Randomness
 from .policy import Policy, check_bought
 from .refusal import Refused
@@ -188,7 +188,7 @@ class Client:
             self._num_private if self.policy.is_query else self.num_examples
         )
 
-    def answer(self, received: Arrays, round_num: int) -> tuple[Arrays, Record]:
+    def answer(self, received: Arrays, round_num: int) -> Answer:
         """The upload of a round, counted on the disk, and the client's own record.
 
         Raises:

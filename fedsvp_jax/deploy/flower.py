@@ -17,9 +17,7 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.core.files import Record
-
-from .answer import Arrays, Trained, answer
+from .answer import Answer, Arrays, Trained, answer
 from .client import Client
 from .refusal import Refused, refusing
 from .site import Site
@@ -54,7 +52,7 @@ class PrivacyMod:
     ) -> fl.Message:
         """The inner app's reply, clipped, noised and counted; or an error."""
 
-        def answered(received: Arrays, round_num: int) -> tuple[Arrays, Record]:
+        def answered(received: Arrays, round_num: int) -> Answer:
             self.site.policy.check_takes_updates()
             return answer(
                 self.site,
@@ -77,7 +75,7 @@ def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
 
     @app.train()
     def train(message: fl.Message, context: fl.Context) -> fl.Message:
-        def answered(received: Arrays, round_num: int) -> tuple[Arrays, Record]:
+        def answered(received: Arrays, round_num: int) -> Answer:
             if not clients:
                 clients.append(make_client(context))
             return clients[0].answer(received, round_num)
@@ -100,7 +98,7 @@ def replied(message: fl.Message, reply: Callable[[], fl.Message]) -> fl.Message:
 
 
 def _reply(
-    message: fl.Message, answered: Callable[[Arrays, int], tuple[Arrays, Record]]
+    message: fl.Message, answered: Callable[[Arrays, int], Answer]
 ) -> fl.Message:
     """The message that leaves: arrays and their number of examples, or an error.
 

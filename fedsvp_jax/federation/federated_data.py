@@ -161,8 +161,7 @@ def federate(
         return _federate_store(config, dataset)
     first, fingerprint = configs[0], dataset.fingerprint
     loading.check_persons(first, dataset)
-    withheld = loading.withhold_validation(first, dataset)
-    dataset, chooses = withheld
+    dataset, chooses = loading.withhold_validation(first, dataset)
     warmup = None
     if first.influence_filter != "none":
         if len(configs) > 1:

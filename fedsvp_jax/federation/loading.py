@@ -9,6 +9,7 @@ import numpy as np
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.common_settings import EvaluationSettings
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
@@ -221,14 +222,9 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
     """
     if dataset.train_persons is None:
         return
-    needed: dict[str, tuple[Any, ...]] = {
-        "partition": ("iid", "by_writer"),
-        "influence_filter": ("none",),
-        "corrupted_share": (0.0,),
-        "split": ("by_position",),
-    }
+    needed = toml_beside(__file__, "persons.toml")
     if config.num_attributes == 1:
-        needed["split"] += ("stratified",)
+        needed["split"].append("stratified")
     for name, allowed in needed.items():
         if (value := getattr(config, name)) not in allowed:
             raise ValueError(

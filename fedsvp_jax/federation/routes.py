@@ -2,5 +2,5 @@
 
 from fedsvp_jax.core.files import toml_beside
 
-_ROUTES = toml_beside(__file__, "routes.toml")
-PROMISE, ROWS = _ROUTES["promise"], _ROUTES["rows"]
+# In the order of the file.
+PROMISE, ROWS, IN_MEMORY = toml_beside(__file__, "routes.toml").values()

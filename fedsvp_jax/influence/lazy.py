@@ -82,8 +82,7 @@ def contributions(
         std = jnp.float32(settings.contribution_noise) * clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
-    contributors = iota(len(train.x))
-    return jax.vmap(contribute)(contributors, *train)
+    return jax.vmap(contribute)(iota(len(train.x)), *train)
 
 
 def improvements(kernel: Array, contributed: Array, test: Batches) -> Array:

@@ -56,8 +56,7 @@ def grid_step(grid: Grid, std: Array) -> Array:
     unit = np.float32(2.0 ** (1 - grid.bits))  # first, so that no sum overflows
     largest = grid.summed * (unit * jnp.float32(grid.norm))
     largest += _TAILS * math.sqrt(grid.summed) * (unit * std)
-    exponent = jnp.frexp(largest)[1]
-    return jnp.ldexp(jnp.float32(1), exponent)
+    return jnp.ldexp(jnp.float32(1), jnp.frexp(largest)[1])
 
 
 def add_discrete_noise(

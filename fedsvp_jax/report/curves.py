@@ -47,11 +47,7 @@ def curves(files: read.Files) -> list[Plot]:
         if row.group[1:] in levels:
             look = style.shaded(look, levels.index(row.group[1:]), len(levels))
         shades.append(_Group(row.group.name, look, row))
-    against = []
-    if isinstance(files, read.SweepFiles):
-        against = drawable(
-            [p for score in _AGAINST for p in against_epsilon(rows, score)]
-        )
+    against = against_epsilon(rows) if isinstance(files, read.SweepFiles) else []
     return [*against, *_by_round(shades)]
 
 
@@ -157,15 +153,14 @@ def _series(
     )
 
 
-def against_epsilon(
-    rows: Sequence[tables.SummaryRow], score: str = "last5"
-) -> list[Plot]:
-    """Accuracy ("last5") or AUC ("auc"), with its 95 % t interval over seeds, by ε.
+def against_epsilon(rows: Sequence[tables.SummaryRow]) -> list[Plot]:
+    """Accuracy, and AUC where it is known, with 95 % t intervals over seeds, by ε.
 
     Claims against other adversaries or of other neighbours have a plot of their own,
     since their ε cannot be compared. What claims nothing is in each of them.
     """
-    return _by_claim(rows, partial(_against_epsilon, score))
+    plots = (_by_claim(rows, partial(_against_epsilon, score)) for score in _AGAINST)
+    return drawable([*itertools.chain(*plots)])
 
 
 def _against_epsilon(score: str, rows: list[tables.SummaryRow], words: str) -> Plot:

@@ -107,23 +107,8 @@ def write_epsilon_page(folder: AnyPath, content: Record) -> list[Path]:
     if not content["points"]:
         return []
     place = Path(folder)
-    points = [
-        point | {"guarantees": [_with_sentences(row) for row in point["guarantees"]]}
-        for point in sorted(content["points"], key=lambda point: point["epsilon"])
-    ]
     html = page.write(
-        place / "epsilon.html",
-        "epsilon.html",
-        data={**content, "points": points},
-        scripts=("epsilon.js",),
+        place / "epsilon.html", "epsilon.html", data=content, scripts=("epsilon.js",)
     )
     write_json(place / "epsilon.json", content)
     return [html, place / "epsilon.json"]
-
-
-def _with_sentences(claim: Record) -> Record:
-    macros = ("claim", "guess", "recognised", "against", "change", "bound")
-    groups = guarantees.by_group(filter(None, claim["assumptions"].split("; ")))
-    rests = [sentence for group in groups.values() for sentence, _ in group]
-    texts = {macro: headline.filled(macro, claim) for macro in macros}
-    return {**claim, **texts, "rests": rests}

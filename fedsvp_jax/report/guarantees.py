@@ -85,7 +85,8 @@ def promised(promise: Record, status: str, budgets: Sequence[Record] = ()) -> Re
 
     Args:
       status: proved or nominal.
-      budgets: as of `ledger.write_page`; the claim is then of all together, against
+      budgets: promises of all logs of the same records, this one's among them, each
+        with its `log`; the claim is then of those of one relation together, against
         the adversary that they share.
     """
     budgets = [b for b in budgets if b["relation"] == promise["relation"]] or [promise]

@@ -30,17 +30,9 @@ def sentences(folder: Path, summary: Record) -> dict[str, str]:
     """All sentences of a run's folder, by their macros; "" where there is none."""
     config, claim = content(folder / "config.json"), guarantees.main(summary)
     releases = guarantees.beside(folder, config) if claim else []
-    scores = summary, content(folder / REFERENCE)
-    return {
-        "privacy": filled("privacy", summary),
-        "together": filled("together", claim, releases, config),
-        "published": filled("published", summary.get("published_scores")),
-        "unprotected": filled("unprotected", config),
-        "quality": filled("quality", *scores),
-        "alone": filled("alone", *scores),
-        "leak": filled("leak", *scores, config),
-        "details": filled("details", summary),
-    }
+    reference = content(folder / REFERENCE)
+    (texts,) = cells("sentences", summary, config, reference, claim, releases)
+    return {macro: " ".join(text.split()) for macro, text in texts.items()}
 
 
 def content(path: Path) -> Record:

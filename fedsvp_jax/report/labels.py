@@ -1,7 +1,5 @@
 """Texts of numbers, of ε with what it means, and of a run's data."""
 
-from collections.abc import Sequence
-
 from fedsvp_jax.core.files import Record
 
 from . import read
@@ -25,20 +23,9 @@ def text(value: object) -> str:
     return significant(None) if value is None else str(value)
 
 
-def percent(value: float | None, std: float | None = None, *, digits: int = 2) -> str:
-    """A share as a percentage, with ± its std where there is one."""
-    if value is None:
-        return "–"
-    spread = "" if std is None else f" ± {100 * std:.{digits}f}"
-    return f"{100 * value:.{digits}f}{spread}"
-
-
-def with_interval(share: float | None, ends: Sequence[float] | None) -> str:
-    """`71.2 (69.8 to 72.6)`, in per cent; without an interval the share alone."""
-    text = percent(share, digits=1)
-    if ends is None:
-        return text
-    return f"{text} ({' to '.join(percent(end, digits=1) for end in ends)})"
+def percent(value: float | None, digits: int = 2) -> str:
+    """A share as a percentage; a dash for None."""
+    return "–" if value is None else f"{100 * value:.{digits}f}"
 
 
 def marked(text: str, status: str | None) -> str:

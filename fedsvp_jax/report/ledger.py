@@ -3,7 +3,8 @@
 The sum is dp-accounting's. Where the promise is by RDP, an upload of noise multiplier z
 is 1/(2z²)-zCDP (Bun and Steinke 2016, arXiv 1605.02065), a release of R a randomised
 response. By PLD all uploads together are one Gaussian. Nothing of the package's own
-accounting is asked.
+accounting is asked. templates/ledger.html is the page of those who answer for the
+data, and of their auditor: one small file without a script.
 """
 
 import itertools
@@ -18,7 +19,7 @@ from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
 
-from . import guarantees, headline, page
+from . import guarantees, headline
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
@@ -96,7 +97,7 @@ def audit(
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
         for charged in (rows, counts):
             problems += _sum_problems(first["promise"], charged)
-        notes = _notes(entries, newest)
+        notes = headline.cells("notes", entries, newest)
         ledger = Ledger(
             path.name,
             first,
@@ -105,10 +106,10 @@ def audit(
             counts,
             newest is not None,
             problems,
-            notes,
+            [note["text"] for note in notes],
         )
         # Which a page shows.
-        facts(ledger), first["site"], first["witness"]
+        headline.cells("facts", ledger), first["site"], first["witness"], first["data"]
         guarantees.promised(first["promise"], "")
     except _WRONG as error:
         raise ValueError(
@@ -276,43 +277,3 @@ def _sum_problems(promise: Record, rows: Sequence[Row]) -> list[str]:
             f"{len(rows)} uploads are charged, and {max_uploads} at most were promised"
         )
     return problems
-
-
-def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
-    notes = []
-    if newest is not None and newest.number < len(entries):
-        notes.append(
-            "the witness has not seen the last entry: nothing was sent by it, and its "
-            "round is counted"
-        )
-    if entries[0].body["data"] is None:
-        notes.append("the log names no records (--records of `fedsvp site init`)")
-    if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
-        notes.append("noise was seeded: every ε is nominal")
-    for before, after in itertools.pairwise(entries):
-        if after.time < before.time:
-            notes.append(f"the site's clock went back before entry {after.number}")
-            break
-    return notes
-
-
-def facts(ledger: Ledger) -> list[tuple[str, str]]:
-    """The facts that an auditor asks for first: (name, value)."""
-    return [(fact["name"], fact["value"]) for fact in headline.cells("facts", ledger)]
-
-
-def write_page(ledger: Ledger, path: Path, budgets: Sequence[Record] = ()) -> Path:
-    """Writes the page of those who answer for the data, and of their auditor.
-
-    It is one small file without a script.
-
-    Args:
-      budgets: promises of all logs of the same records, this one's among them, each
-        with its `log`; those of one relation add up.
-    """
-    return page.write(
-        path,
-        "ledger.html",
-        ledger=ledger,
-        budgets=budgets,
-    )

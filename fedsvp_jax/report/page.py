@@ -11,7 +11,7 @@ import functools
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -58,16 +58,19 @@ def templates() -> Any:
     )
     kwargs = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = kwargs
-    environment.globals |= {"asset": style.asset, "misfit_shares": MISFIT_SHARES}
+    environment.globals |= {
+        "asset": style.asset,
+        "misfit_shares": MISFIT_SHARES,
+        "plotly_script": plotly_script,
+    }
     for module in _ASKED:
         environment.filters |= vars(module)
     environment.filters |= {
         "exp": math.exp,
-        "grid": _grid,
         "least_opened": shared_noise.least_opened,
         "log": math.log,
+        "rounded": _rounded,
         "mean": lambda rows, name: tables.mean_std(tables.present(rows, name))[0],
-        "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment
 
@@ -105,7 +108,6 @@ def write(
             sections=[],
             plots=plots,
             data=_rounded(dict(data)),
-            library=plotly_script() if plots or data.get("cells") else "",
             scripts=scripts,
         )
     )
@@ -132,30 +134,3 @@ def _rounded(data: Record) -> Any:
     """
     text = json.dumps(plain(data))
     return json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))
-
-
-def _grid(
-    records: Iterable[Any], columns: Mapping[str, Any] | None = None
-) -> tuple[Sequence[text_table.Row], set[str], str]:
-    """A table's rows as text, its columns of numbers, and what all rows share.
-
-    Args:
-      records: one per row.
-      columns: a record's item by the head of its column; by default all of its items
-        by their names.
-    """
-    texts = [
-        {
-            head: labels.text(record[item])
-            for head, item in (columns or {name: name for name in record}).items()
-        }
-        for record in records
-    ]
-    rows, shared = text_table.factored(texts, numbered=False)
-    numeric = {
-        name
-        for name in (rows or [{}])[0]
-        if all(row[name][:1] in "–-0123456789" for row in rows)
-        and all(len(row[name]) < text_table.LONG for row in rows)
-    }
-    return rows, numeric, "".join(shared)

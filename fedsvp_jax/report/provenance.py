@@ -80,12 +80,6 @@ def read_settings(config: Record) -> Record:
     return {name: value for name, value in settings.items() if name not in unread}
 
 
-def settings_text(config: Record) -> dict[str, str]:
-    """`read_settings` as text, by name."""
-    settings = sorted(read_settings(config).items())
-    return {name: value_text(value) for name, value in settings if name != "versions"}
-
-
 def value_text(value: Any) -> str:
     """A setting's value: strings as they are, infinity as `inf`, the rest as JSON."""
     if isinstance(value, str):

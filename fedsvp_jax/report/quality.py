@@ -23,8 +23,7 @@ def plots(run: read.RunFiles) -> list[Plot]:
     sizes = [part["rows"] for part in bins]
     shares = [part["positive"] / part["rows"] for part in bins]
     low, high = zip(*map(tables.wilson, shares, sizes), strict=True)
-    chances = [part["chance"] for part in bins]
-    calibration = Series("model", chances, shares, low, high)
+    calibration = Series("model", [b["chance"] for b in bins], shares, low, high)
     return [
         Plot(
             "roc",

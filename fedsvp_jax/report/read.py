@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core.files import AnyPath, Record
-from fedsvp_jax.run.records import diverged, score_summary
+from fedsvp_jax.run.records import score_summary
 
 RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP_FILES = ("config.json", "results.jsonl")
@@ -30,7 +30,7 @@ class RunFiles:
     metrics: list[Record]  # one row per round, sorted by round
     clients: list[Record]  # one row per upload, sorted by round, then client
     summary: Record  # of an unfinished run, computed from its rows
-    unfinished: str | None  # how far it came, in a sentence; None at its end
+    unfinished: bool  # or diverged, after the last of `metrics`
     sha256: dict[str, str]  # file name -> hash of its bytes
 
     @property
@@ -90,7 +90,7 @@ def read_run(run_dir: AnyPath) -> RunFiles:
         metrics=metrics,
         clients=rows("clients.jsonl", "round", "client", "noise_std"),
         summary=summary,
-        unfinished=None if ended else _how_far(config, metrics),
+        unfinished=not ended,
         sha256=_hashes(texts),
     )
 
@@ -135,28 +135,14 @@ def read_all(folders: Sequence[AnyPath]) -> dict[str, Files]:
     common = os.path.commonpath([path.parent for path in paths])
     files = {os.path.relpath(path, common): read_folder(path) for path in paths}
     for path, result in zip(paths, files.values(), strict=True):
-        if isinstance(result, RunFiles) and result.unfinished is not None:
-            raise ValueError(f"{path} cannot be compared: {result.unfinished}")
+        if isinstance(result, RunFiles) and result.unfinished:
+            raise ValueError(f"{path} cannot be compared: it has not finished")
     return files
 
 
 def number(value: float | None) -> float | None:
     """The number as a float; None for null, NaN and infinities."""
     return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _how_far(config: Record, metrics: list[Record]) -> str:
-    """A sentence on an unfinished run: why it ended, or how far it is."""
-    last, total = metrics[-1]["round"], config.get("num_rounds")
-    if diverged(metrics[-1]):
-        return (
-            f"This run diverged in round {last} of {total}: an upload or the model "
-            "holds NaN or infinity."
-        )
-    return (
-        f"This run has not finished: this page shows {last} of {total} rounds. Go on "
-        "with the same command and --resume."
-    )
 
 
 def _text(path: Path) -> bytes:

@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import AnyPath, Record, sha256, toml_beside
 from fedsvp_jax.run.trained_model import SCHEMA, schema_of
 
@@ -53,7 +51,7 @@ def write_run_report(run_dir: AnyPath) -> Path:
         folder / "report.html",
         "run.html",
         plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
-        data={"cells": cells, "context": context(run)},
+        data={"cells": cells},
         scripts=("explain.js", "cells.js") if cells else (),
         **values,
         public=_write_protection_page(run, folder),
@@ -83,27 +81,6 @@ def upload_columns(clients: list[Record]) -> Record:
     return columns
 
 
-def context(run: read.RunFiles) -> Record:
-    """The data that the explanations of all uploads share; null where unknown.
-
-    The private attribute's index and the attributes' names come from summary.json,
-    because the setting private_attribute may be a class of the data set.
-    """
-    config, summary = run.config, run.summary
-    about = mechanisms.about(str(config.get("mechanism")))
-    status = (summary.get("status") or {}).get("basic", "")
-    return {
-        "label": about.label,
-        "formula": about.explain(config),
-        "clipping": config.get("clipping"),
-        "contribution_release": config.get("contribution_release"),
-        "meaning": meaning(summary, status),
-        "clients": summary.get("client_names") or [],
-        "attributes": summary.get("attributes") or [],
-        "private_attribute": summary.get("private_attribute"),
-    }
-
-
 def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """Writes FOLDER/protection.html; none for a run that claims no ε or goes on.
 
@@ -118,7 +95,7 @@ def _write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """
     summary, config = run.summary, run.config
     path = folder / "protection.html"
-    if run.unfinished is not None or guarantees.main(summary) is None:
+    if run.unfinished or guarantees.main(summary) is None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
@@ -147,7 +124,6 @@ def write_sweep_report(sweep_dir: AnyPath) -> Path:
         Path(sweep_dir) / "report.html",
         "sweep.html",
         plots=curves(sweep),
-        data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         sweep=sweep,
     )
@@ -164,12 +140,9 @@ def write_compare_report(folders: Sequence[AnyPath], output_dir: AnyPath) -> Pat
       ValueError: as `read.read_all`.
     """
     files = read.read_all(folders)
-    rows = headline.cells("compared", files)
     return page.write(
         Path(output_dir) / "compare.html",
         "compare.html",
         plots=compare_curves(files),
-        data={"tables": {"table": tables.columns(rows)}},
         files=files,
-        rows=rows,
     )

@@ -232,8 +232,7 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     """(m,) U of the trained coalitions less the surrogate's; 0 for an empty row."""
     if not len(rows):
         return jnp.zeros((0,))
-    of_all = game.plan.groups[-1]
-    group = Group(game.batch_size, (), of_all.most_steps)
+    group = Group(game.batch_size, (), game.plan.groups[-1].most_steps)
 
     def measure(row: Array, trained: Weights) -> Array:
         utility = game.worth(row, game.validation.utility(trained))

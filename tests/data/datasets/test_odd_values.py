@@ -20,7 +20,7 @@ from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
 from fedsvp_jax import run
 from fedsvp_jax.deploy.chain import BEFORE, Key, new_entry
-from fedsvp_jax.report import ledger, read
+from fedsvp_jax.report import ledger, page, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.trained_model import read_tensors
 
@@ -112,8 +112,7 @@ def of_log(_: Path, to: Path) -> Read:
 
     def audit() -> None:
         found = ledger.audit(site.path, witness)
-        ledger.facts(found)
-        ledger.write_page(found, to / "page.html")
+        page.write(to / "page.html", "ledger.html", ledger=found, budgets=())
 
     return Read(told, sign, audit)
 
