@@ -38,7 +38,6 @@ def write_run_report(run_dir: AnyPath) -> Path:
       ImportError: plotly is not installed.
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
-    cells = upload_columns(run.clients)
     values: Record = {
         "run": run,
         "schema": schema_of(folder),
@@ -51,8 +50,7 @@ def write_run_report(run_dir: AnyPath) -> Path:
         folder / "report.html",
         "run.html",
         plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
-        data={"cells": cells},
-        scripts=("explain.js", "cells.js") if cells else (),
+        data={"cells": upload_columns(run.clients)},
         **values,
         public=_write_protection_page(run, folder),
         sentences=headline.sentences(folder, run.summary),
