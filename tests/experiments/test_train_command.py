@@ -134,7 +134,16 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
     for message in ("error: column age: 34 of 180 cells are clamped", remedy):
         assert message in command(*line).stderr
     write(1, "yes", "no")
-    assert "--accept_units" not in command(*line).stderr
+    published = (f"--output_dir={tmp_path / 'b'}", "--publish_scores")
+    ended = command(*line, *published, "--publish_columns")
+    assert "--accept_units" not in ended.stderr
+    # The command that it prints ended in a refusal of a sweep's scores.
+    printed = ended.stdout.split("fedsvp sweep ")[1].split("DIR")[0].split()
+    words = [word for word in printed if not word.startswith(("--seeds", "--output"))]
+    sweep = command(
+        "experiments.sweep", *words, "--seeds=0:1", f"--output_dir={tmp_path / 'many'}"
+    )
+    assert sweep.status == 0, sweep
 
 
 @pytest.mark.parametrize("verb", ["join", "train"])
