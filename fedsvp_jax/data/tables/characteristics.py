@@ -62,7 +62,7 @@ def describe(
       variance: of the noise of each.
 
     Returns:
-      values, or cuts between intervals; counts; and of two classes by part shares, of
+      values, or cuts between intervals (dates and times are texts); counts; and of two classes by part shares, of
       the second class, and odds_ratios against the part with most rows, the reference:
       [value, the two ends of its 95 % interval], with sampling and noise
       (`root_interval`). None is an odds ratio beyond all numbers.
@@ -76,7 +76,8 @@ def describe(
         if column.values:
             of_column["values"] = column.values
         else:
-            of_column["cuts"] = [*map(column.unscaled, _cuts(column))]
+            cuts = map(column.unscaled, _cuts(column))
+            of_column["cuts"] = [c if isinstance(c, float) else str(c) for c in cuts]
         if len(cells) == 2:
             of_column |= _compare(cells, variance)
         described[name] = of_column
