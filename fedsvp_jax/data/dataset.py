@@ -110,8 +110,8 @@ class Dataset:
         are a published data set's or of people who agreed. No ε covers test examples.
       changed_cells: of a table's columns: cells that were "clamped" to the bounds,
         "others" that became `*`, "missing" ones that were filled, and those of a
-        number, such as '"-9"', that may mean a missing one and were clamped. It looked
-        at the rows, and is for whoever has them alone.
+        number or date, such as '"-9"', that may mean a missing one and were clamped. It
+        looked at the rows, and is for whoever has them alone.
       extremes: the schema's columns with their least and largest number in the place of
         the bounds; likewise.
       notices: warnings of a table's rows, for whoever has them alone.
