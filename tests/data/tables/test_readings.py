@@ -1157,6 +1157,20 @@ def test_persons_at_several_clients_are_counted_before_a_training() -> None:
     assert "rows" not in notes
 
 
+def test_spellings_of_clients_classes_and_categories_are_asked_of() -> None:
+    """The draft asked, and a training under a schema did not."""
+    table = {
+        "x": each("krank", "KRANK", "gesund"),
+        "site": each("Bern", "BERN", "Graz"),
+        "died": each("gÃ¼nstig", "tot"),
+    }
+    notes = draft.proposed(table, label="died", client="site", source="a").notes
+    alike = " differ in capitals or blanks alone: write them one way"
+    assert notes["client"] == f"'BERN', 'Bern'{alike}"
+    assert notes["columns.x"] == f"'KRANK', 'krank'{alike}"
+    assert "was 'gÃ¼nstig' read in a wrong encoding?" in notes["label"]
+
+
 def test_categories_beside_limits_are_no_numbers() -> None:
     table = {"x": each("<1", "1-2", ">2"), "died": DIED}
     schema, _ = draft.proposed(table, label="died", client=None, source="a")

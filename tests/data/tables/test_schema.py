@@ -656,6 +656,7 @@ def test_words_in_the_place_of_numbers_are_answered_by_numbers() -> None:
         (-1, "Mittelwert", "in row 40, or 41 with the header: a footer?)"),
         (-1, "1O", "in row 40, or 41 with the header)"),
         (7, "Jahre", "in row 8, or 9 with the header)"),
+        (7, "MÃ¼ller", "with the header: was 'MÃ¼ller' read in a wrong encoding?"),
         (7, "2,4-", "with the header: a minus behind the number? write -2.4)"),
         (
             7,
