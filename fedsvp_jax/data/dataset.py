@@ -41,17 +41,23 @@ def check_one_client(
     Raises:
       ValueError: how many persons, and two of the clients.
     """
-    pairs = np.unique(np.stack([persons, clients]), axis=1)
-    different, counts = np.unique(pairs[0], return_counts=True)
-    roaming = different[counts > 1]
-    if len(roaming):
-        places = pairs[1][pairs[0] == roaming[0]][:2].tolist()
+    persons, clients = np.unique(np.stack([persons, clients]), axis=1)
+    _, codes, counts = np.unique(persons, False, True, True)
+    roams = counts[codes] > 1
+    if roams.any():
+        places = clients[roams][:2]  # of one person, since they are in order
         words = places if names is None else [names[place] for place in places]
+        of_most = roams[clients != np.bincount(clients).argmax()].mean() > 0.5
+        numbering = (
+            "does each client number its own? Then make the id unique, as hospital and "
+            "number in one column; if not, "
+        )
         raise ValueError(
-            f"{source}: {len(roaming)} of {len(different)} persons have rows at "
+            f"{source}: {(counts > 1).sum()} of {len(counts)} persons have rows at "
             f"several clients, the first at {' and '.join(map(str, words))}: no ε "
-            "covers them, since no client knows the others' rows; keep the rows that "
-            "each has at one client and leave out the others"
+            "covers them, since no client knows the others' rows; "
+            f"{numbering if of_most else ''}"
+            "keep the rows that each has at one client and leave out the others"
         )
 
 

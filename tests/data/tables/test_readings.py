@@ -1145,13 +1145,20 @@ def test_dates_that_may_mean_a_missing_one_are_asked_of(mark: str) -> None:
 def test_persons_at_several_clients_are_counted_before_a_training() -> None:
     table = {
         "patient": [f"p{n // 2}" for n in range(ROWS)],
-        "site": [["A", "B"][n % 2 * (n < 8)] for n in range(ROWS)],
+        "site": [["A", "B"][n % 2 * (n < 8) or n // 100] for n in range(ROWS)],
         "age": AGES,
         "died": DIED,
     }
     notes = draft.proposed(table, label="died", client="site", source="a").notes
     assert "a: 4 of 60 persons have rows at several clients" in notes["rows"]
-    assert "keep the rows that each has at one client" in notes["rows"]
+    assert "rows; keep the rows that each has at one client" in notes["rows"]
+    numbered = table | {
+        "patient": [n // 4 % 25 for n in range(ROWS)],
+        "site": ["A"] * 60 + ["B"] * 30 + ["C"] * 30,
+    }
+    notes = draft.proposed(numbered, label="died", client="site", source="a").notes
+    question = "rows; does each client number its own? Then make the id unique"
+    assert question in notes["rows"]
     table["site"] = ["A"] * 60 + ["B"] * 60
     notes = draft.proposed(table, label="died", client="site", source="a").notes
     assert "rows" not in notes
