@@ -1153,7 +1153,7 @@ def test_persons_at_several_clients_are_counted_before_a_training() -> None:
     assert "a: 4 of 60 persons have rows at several clients" in notes["rows"]
     assert "rows; keep the rows that each has at one client" in notes["rows"]
     numbered = table | {
-        "patient": [n // 4 % 25 for n in range(ROWS)],
+        "patient": [n % 25 for n in range(ROWS)],
         "site": ["A"] * 60 + ["B"] * 30 + ["C"] * 30,
     }
     notes = draft.proposed(numbered, label="died", client="site", source="a").notes
