@@ -261,7 +261,7 @@ def place(column: Cells, wrong: np.ndarray) -> str:
     cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
     end = {0: "first\n", len(wrong) - 1: "last\n"}.get(rows[0], "")
     if cause := literals.question(
-        [end * (len(wrong) > _FEW * len(rows)) + cell], "slips"
+        [end * (len(wrong) > _FEW * len(rows)) + cell], "misread", "slips"
     ):
         note += f": {cause}"
     cell = files.quoted(cell)
