@@ -63,7 +63,8 @@ def _propose(words: list[str], values: Any) -> None:
     unread_flags.refuse(values, [config.mechanism], config)
     folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
-    print(messages.filled("site.txt", policy=policy))
+    text = messages.filled("site.txt", policy=policy, num_examples=values.num_examples)
+    print(text)
     command.print_folder(folder)
 
 

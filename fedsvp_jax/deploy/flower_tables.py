@@ -20,6 +20,7 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.core.files import Record, make_folder, write_json
+from fedsvp_jax.run.published_scores import describe_scores
 
 from . import tables
 from .answer import Arrays, Trained
@@ -28,12 +29,6 @@ from .noise import SECRET, Randomness
 from .site import LATER, Site
 
 _log = logging.getLogger(__name__)
-_AUC = "AUC {:.2f} (95 %: {:.2f} to {:.2f}), "
-_SCORES = """\
-{sites} of {} hospitals, about {rows} test rows, noise included: {}accuracy \
-{accuracy[0]:.2f} (95 %: {accuracy[1]:.2f} to {accuracy[2]:.2f}), of always saying \
-“{most_frequent}” {guessing:.2f}"""
-_FEW = "; too few test rows for this noise"
 
 
 def client_app(
@@ -112,8 +107,8 @@ def main(grid: Grid, context: Context) -> None:
     )
     if scores := strategy.scores:
         write_json(folder / "scores.json", policy.says() | scores)
-        auc = scores.get("AUC")
-        text = _SCORES.format(
-            policy.config.cohort_size, _AUC.format(*auc) if auc else "", **scores
+        _log.warning(
+            f"{scores['sites']} of {policy.config.cohort_size} hospitals, about "
+            f"{scores['rows']} test rows (a count with noise): "
+            + describe_scores(scores)
         )
-        _log.warning(text + _FEW * ((auc or scores["accuracy"])[1:] == [0, 1]))

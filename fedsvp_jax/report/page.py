@@ -25,6 +25,7 @@ from fedsvp_jax.core.files import Record, plain, replace_file
 from fedsvp_jax.data.dataset import MISFIT_SHARES
 from fedsvp_jax.data.tables import schema
 from fedsvp_jax.mechanisms import shared_noise
+from fedsvp_jax.run import published_scores
 
 from . import guarantees, labels, provenance, style, tables, text_table
 from .plots import Plot
@@ -35,6 +36,7 @@ _ASKED = [
     labels,
     mechanisms,
     provenance,
+    published_scores,
     schema,
     tables,
     text_table,

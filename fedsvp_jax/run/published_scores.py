@@ -6,17 +6,20 @@ it moves. In a simulation the noise gives them the ε and δ that the run promis
 training row, less bounds that were bought. In a federation the sites share it, and it
 is as much as all rounds together give.
 
-    ScoreRelease   counts a site's rows, and reads scores off a sum that was noised
-    noised_scores  of one run
+    ScoreRelease    counts a site's rows, and reads scores off a sum that was noised
+    noised_scores   of one run
+    describe_scores in words
 """
 
 import json
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jinja2
 import numpy as np
 
 from fedsvp_jax.accounting import tradeoff
@@ -295,3 +298,11 @@ def noised_scores(
         "assumptions": "; ".join(reasons),
         "risk": risk,
     }
+
+
+def describe_scores(scores: Record) -> str:
+    """What `ScoreRelease.estimate_scores`, or a part of it, says: a number whose
+    interval is wide is left out.
+    """
+    text = pathlib.Path(__file__).with_suffix(".txt").read_text("utf-8")
+    return jinja2.Template(text, trim_blocks=True).render(scores=scores)

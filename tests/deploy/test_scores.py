@@ -5,6 +5,7 @@ import html
 import json
 import math
 import pathlib
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,7 +43,7 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
 )
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.report import ledger
-from fedsvp_jax.run.published_scores import ScoreRelease
+from fedsvp_jax.run.published_scores import ScoreRelease, describe_scores
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 HOSPITALS = 3
@@ -181,9 +182,9 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
     np.testing.assert_array_equal(hospitals.scores["counts"], wanted * step)
     assert server.policy.agreement == hospitals.policy.agreement
     said = caplog.messages[-1]
-    assert said.startswith("3 of 3 hospitals, about ") and "included: AUC " in said
-    assert ", of always saying “" in said
-    assert ("too few test rows" in said) == (hospitals.scores["AUC"][1:] == [0, 1])
+    beginning, _, of_scores = said.partition(" test rows (a count with noise): ")
+    assert beginning == f"3 of 3 hospitals, about {hospitals.scores['rows']}"
+    assert of_scores == describe_scores(hospitals.scores) and "AUC " in of_scores
     line = "finished: 3 of 3 rounds, of which 3 opened a sum; the model is "
     assert caplog.messages[-2].startswith(line)
 
@@ -335,6 +336,48 @@ def test_forty_nine_hospitals_know_an_auc_as_well_as_the_docs_say(
         total = np.rint((counts + rng.normal(0, std, counts.shape)) / step)
         halves.append(np.ptp(release.estimate_scores(total, sites)["AUC"][1:]) / 2)
     assert abs(np.mean(halves) - wide) < 0.005, np.mean(halves)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        ("--num_examples=4000", "--max_num_examples=400", "--total_epsilon=3"),
+        ("--num_examples=9000", "--max_num_examples=900", "--total_epsilon=1"),
+    ],
+)
+def test_a_proposal_says_how_well_an_auc_will_be_known(
+    counts: tuple[str, ...], dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Nobody knew before the end that so few rows tell nothing."""
+    schema = (dealt / "schema.toml").read_text()
+    (tmp_path / "schema.toml").write_text(schema)
+    sites, halves, rng = 16, [], np.random.default_rng(2)
+    printed = proposed(tmp_path, *counts, "--colluders=4", clients=sites).stdout
+    (numbers,) = re.findall(
+        r"about (\d+) test rows, .* 0.7 will be about ±(.*),", printed
+    )
+    rows, half = int(numbers[0]), float(numbers[1])
+    assert rows == round(int(counts[0].partition("=")[2]) / 9)  # a tenth is for it
+    release = tables.read_policy(tmp_path / "federation").score_release
+    std = release.share_std * math.sqrt(sites)
+    every = release._replace(grid=release.grid._replace(norm=rows))
+    for _ in range(20):
+        labels = np.arange(rows) % 2
+        chances = special.expit(0.2 * rng.normal(0.742 * labels))  # AUC .7
+        both = np.stack([1 - chances, chances], 1)
+        counted = every.count_rows(both, labels, both)
+        total = (counted + rng.normal(0, std, counted.shape)) / release.step
+        halves.append(np.ptp(release.estimate_scores(total, sites)["AUC"][1:]) / 2)
+    assert np.mean(halves) == pytest.approx(half, rel=0.25)
+
+
+def test_a_proposal_says_that_an_auc_will_not_be_known(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Its interval was 0 to 1, at the end of a training of all rows."""
+    (tmp_path / "schema.toml").write_text((dealt / "schema.toml").read_text())
+    printed = proposed(tmp_path).stdout
+    assert "an AUC of 0.7 will tell hardly anything: more rows" in printed
 
 
 def asked(hospitals: Hospitals, number: int, round_num: int) -> Any:

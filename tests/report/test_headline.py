@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fedsvp_jax.report import headline
+from fedsvp_jax.run import published_scores
 
 ROW = {
     "adversary": "server",
@@ -35,6 +36,10 @@ SCORES = {
     "auc_interval": [0.82, 0.947],
     "verdict": "better than guessing",
 }
+FEW = "too few test rows for this noise"
+ACCURATE = (
+    "accuracy 80.0 % (95 %: 60.0 to 90.0), where always saying “no” gives about 70.0 %"
+)
 
 
 def of(*rows: dict[str, Any], **summary: Any) -> str:
@@ -276,7 +281,41 @@ def test_guesses_about_a_test_row_stand_beside_the_scores_that_are_published() -
         "At most 65 of 100 guesses about a test row are right.",
     ):
         assert part in told
-    assert "too few" not in told
-    few = headline.filled("published", scores | {"AUC": [0.5, 0.0, 1.0]})
-    assert "gives about 70.0 %; too few test rows for this noise." in few
+    relation = "leave out all rows of a person for the test"
+    told = headline.filled("published", scores | {"relation": relation})
+    assert (
+        "guesses about a person whose rows are for the test are right." in told
+        and "too few" not in told
+    )
     assert headline.filled("published", None) == ""
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"AUC": [0.02, 0.0, 1.0]}, ACCURATE + "; " + FEW + " to tell AUC"),
+        ({"AUC": [1.0, 0.8, 1.0]}, "AUC between 0.80 and 1.00, " + ACCURATE),
+        ({"AUC": [0.6, 0.3, 0.8]}, "AUC between 0.30 and 0.80, " + ACCURATE),
+        ({"AUC": [1.0, 0.97, 1.0]}, "AUC 1.000 (95 %: 0.970 to 1.000), " + ACCURATE),
+        ({"accuracy": [0.0, 0.0, 0.1]}, "accuracy between 0 and 10 %"),
+        (
+            {"accuracy": [0.5, 0.0, 1.0], "share": [0.5, 0.2, 0.7]},
+            "share of the second class between 20 and 70 %; " + FEW + " to tell acc",
+        ),
+        ({"AUC": [0.0, 0.0, 1.0], "accuracy": [1.0, 0.0, 1.0]}, FEW),
+    ],
+)
+def test_of_a_score_that_noise_hides_the_interval_stands_alone(
+    changes: dict[str, list[float]], sentence: str
+) -> None:
+    """To be published were "AUC 0.020 (95 %: 0.000 to 1.000)" and "AUC 1.00"."""
+    scores = {"accuracy": [0.8, 0.6, 0.9], "guessing": 0.7, "most_frequent": "no"}
+    told = published_scores.describe_scores(scores | changes)
+    assert told.startswith(sentence) and told.count("always saying") == (
+        ACCURATE in sentence
+    )
+    assert told == " ".join(told.split())
+    published = ROW | {"adversary": "public", "risk": {"right_of_100": 64.04}}
+    published |= scores | changes | {"rows": 9}
+    assert f"test rows: {told}. Against" in headline.filled("published", published)
