@@ -45,7 +45,8 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("dealt")
     example("flower_sums/deal.py").deal(folder, HOSPITALS)
     schema = folder / "schema.toml"
-    schema.write_text(schema.read_text() + COLUMN)
+    stated = schema.read_text().replace("[5, 30]", '[5, 30]\nunits = "mm"')
+    schema.write_text(stated + COLUMN)
     ended = proposed(folder, folder / "federation")
     assert ended.status == 0, ended
     return folder
@@ -624,11 +625,16 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         *("Somebody with several rows is protected less", "Other releases of the"),
         *("0 of 3", "retention, erasure: "),
         spoken(tables.read_policy(dealt / "federation").agreement),
+        # Neither the outcome nor a column stood there.
+        "The model learns from 3 columns: radius, texture, concavity. It predicts the",
+        "classes of “finding”: benign, malignant.",
     ):
         assert sentence in front, sentence
     conduct, seen_to = front.split("The program sees to it")
     assert "adds its share of the noise" in conduct  # by the other sites
     assert "adds its share" not in seen_to
+    stated = "[5.0, 30.0]"
+    assert f'units = "mm", bounds = {stated}' in text and stated not in front
     assert "z·Δ/√" in text and "z·Δ/√" not in front and "simulat" not in front
     assert "leave one record" not in front
     _, head, copied = text.partition("impact assessment (GDPR, art. 35)</summary>")
