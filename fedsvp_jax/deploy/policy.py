@@ -217,7 +217,7 @@ class Policy:
     def schema(self) -> str | None:
         """The schema's text, of a table; it is public."""
         schema = self.training.declared()
-        return schema and to_toml(schema)
+        return None if schema is None else to_toml(schema)
 
     @property
     def agreement(self) -> str:
