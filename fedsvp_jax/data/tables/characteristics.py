@@ -62,10 +62,10 @@ def describe(
       variance: of the noise of each.
 
     Returns:
-      values, or cuts between intervals (dates and times are texts); counts; and of two classes by part shares, of
-      the second class, and odds_ratios against the part with most rows, the reference:
-      [value, the two ends of its 95 % interval], with sampling and noise
-      (`root_interval`). None is an odds ratio beyond all numbers.
+      values, or cuts between intervals (dates and times are texts); counts; and of two
+      classes by part shares, of the second class, and odds_ratios against the part with
+      most rows, the reference: [value, the two ends of its 95 % interval], with
+      sampling and noise (`root_interval`). None is an odds ratio beyond all numbers.
     """
     ends = np.cumsum([*map(num_parts, columns.values())])
     described = {}
