@@ -97,8 +97,9 @@ def _compare(cells: np.ndarray, variance: float) -> Record:
         (v, x), (y, w), of_reference = part, cells[:, reference], places[reference]
         a = np.stack([x * of_reference, y * of_part])
         b = a + np.stack([w * of_part, v * of_reference])
-        v, x, y, w = np.maximum([v, x, y, w], _LEAST)
-        error = (1 - SHARES) ** 2 * x * y * (x + y) + SHARES**2 * v * w * (v + w)
+        # SE² = θ(1 − θ)·xyvw·(1/x + 1/y + 1/v + 1/w), near Woolf's (1955) of the log.
+        four = np.maximum([v, w, x, y], _LEAST)
+        error = SHARES * (1 - SHARES) * four.prod() * (1 / four).sum()
         odds = root_interval(np.stack([a, b]), cells, noise, error, 2)
         ratios.append([q / (1 - q) if q < 1 else None for q in odds])
     return {"reference": int(reference), "shares": shares, "odds_ratios": ratios}
