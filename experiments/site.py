@@ -163,7 +163,6 @@ def _begin(folder: list[str], values: Any) -> None:
             values.log, policy, witness=values.witness, rows=rows
         )
         site, start = client.site, client.begin
-        print(messages.filled("rows.txt", rows=rows, log=values.log))
     else:
         # The site's own data, of which the defaults are, are read by its training.
         command.default_settings(values, {"dataset": "npz"})
@@ -176,7 +175,11 @@ def _begin(folder: list[str], values: Any) -> None:
         data = fingerprint(*values.records) if values.records else None
         site = Site(values.log, policy, witness=values.witness, data=data)
         start = functools.partial(site.begin, values.num_examples)
-    all_of = budgets.begin(site, start, values.records, again=values.again)
+    try:
+        all_of = budgets.begin(site, start, values.records, again=values.again)
+    finally:
+        if folder and site.path.exists():  # of a table that was refused none does
+            print(messages.filled("rows.txt", rows=rows, log=values.log))
     print(messages.filled("site.txt", policy=policy, site=site, budgets=all_of))
     command.print_files([site.path, f"{site.path}.key"])
 

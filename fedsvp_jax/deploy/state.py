@@ -101,9 +101,9 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
     ):
         raise ValueError(
             "num_examples must be a whole number of training rows from "
-            f"{least:g} to {most}, on which all agreed, for others take noise away, "
-            f"got {num_examples}: leave rows out, or agree anew on numbers that allow "
-            "so many (--min_num_examples, --max_num_examples)"
+            f"{least:g} to {most}, as all sites agreed, since noise and sums are made "
+            f"for these, got {num_examples}: leave rows out, or agree anew on numbers "
+            "that allow so many (--min_num_examples, --max_num_examples)"
         )
     return ClientState(
         num_examples=int(num_examples),

@@ -104,6 +104,7 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert client.num_examples == rows - round(rows / 10)  # test_fraction
     again = join(dealt, 1, log)  # after its questions of the rows
     assert again.status == 2 and "it has begun already" in again.stderr, again
+    assert "Is this your table, in these units?" in again.stdout
     ledger = command("experiments.ledger", str(log))
     assert ledger.status == 0 and "verdict: in order" in ledger.stdout, ledger
     # The adversary was "honest-but-curious clients, 2 colluding" here alone.
@@ -133,7 +134,7 @@ def test_an_error_advises_what_the_verb_can_do(
     many = written(tmp_path / "many.csv", rows[1:] * 2)
     words = ("join", str(dealt / "federation"), f"--records={many}")
     ended = command("experiments.site", *words, f"--log={tmp_path / 'log'}")
-    assert "numbers that allow so many (--max_num_examples)\n" in ended.stderr
+    assert "a new proposal with --max_num_examples=223\n" in ended.stderr
     (tmp_path / "north.key").touch()
     ended = command("experiments.ledger", str(tmp_path / "north"))
     assert_sentence(ended, "north: No such file or directory")
@@ -431,6 +432,15 @@ def test_a_site_of_more_rows_than_a_step_takes_elsewhere_joins_by_the_defaults(
     ended = command("experiments.site", *words)
     count = re.search(r"training examples: (\d+)", ended.stdout)
     assert ended.status == 0 and count and 4096 < int(count[1]) <= 5000, ended
+    own = written(tmp_path / "larger.csv", rows * (6600 // len(rows)))
+    words = ("join", str(place), f"--records={own}", f"--log={tmp_path / 'none'}")
+    ended = command("experiments.site", *words)
+    larger = (
+        r"has (\d+) training rows, and all sites agreed on at most 5000 each, .*=\1$"
+    )
+    assert ended.status == 2 and re.search(larger, ended.stderr, re.M), ended
+    # It asked "Is this your table?", and to abandon a log that did not exist.
+    assert "your table" not in ended.stdout and "abandon" not in ended.stdout
     many = ("--num_examples=3000000", "--max_num_examples=1000000")
     ended = proposed(dealt, tmp_path / "too_many", *many)
     assert_sentence(ended, "too coarse: let the largest site join with fewer")

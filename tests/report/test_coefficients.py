@@ -90,7 +90,7 @@ def test_ratios_are_those_of_the_models_predictions(folder: Path) -> None:
     day = math.exp(log_odds(seen="2020-01-02") - log_odds())
     for part in (
         f"{year:.4g} (1 more)",
-        f"{twice:.4g} (dose +0.5 doubles)",
+        f"{twice:.4g} (per doubling of (dose + 0.5))",
         f"{day:.4g} (a day more)",
         "“M”, against “F”",
         "2020-01-01 to 2022-01-01",
@@ -308,13 +308,25 @@ def test_the_page_and_the_csv_tell_which_numbers_are_to_be_kept(folder: Path) ->
     assert "coefficients.csv" in path.read_text()
     rows = [*csv.DictReader((folder / "coefficients.csv").read_text().splitlines())]
     assert {row["private_se"] for row in rows} == {""}
-    assert "s.e. of noise" not in path.read_text()
+    text = path.read_text()
+    assert "s.e. of noise" not in text
+    assert "private_se… of coefficients.csv are empty: only fedsvp train --goal" in text
+    (folder / "reference.json").write_text(json.dumps(SCORES))
+    sampled = {"noise_sampler": "gaussian", "batches": "poisson", "batch_size": 4096}
+    for rows, why in ((6000, "; here a step takes about 4096 rows of a"), (4000, "")):
+        sizes = {"num_clients": 1, "num_train_examples": rows}
+        change(folder / "config.json", **sampled, **sizes)
+        text = report.write_run_report(folder).read_text()
+        assert "known only where every step takes all rows of a client, its" in text
+        assert f"the server adds up by sgd{why}" in text
+        assert ("drawn at random" in text) == bool(why)
     wider = [2 * one for one in spread]
     kept = SCORES | {"noise": spread, "noise_and_rows": wider}
     (folder / "reference.json").write_text(json.dumps(kept))
     text = report.write_run_report(folder).read_text()
     text = text.partition('<section id="coefficients"')[2].partition("</section>")[0]
     assert "Keep the last three columns to yourself" in text
+    assert "No standard errors are given" not in text
     rows = [*csv.DictReader((folder / "coefficients.csv").read_text().splitlines())]
     assert [row["column"] for row in rows][:3] == ["intercept", "sex", "sex"]
     assert [row["category"] for row in rows][1:3] == ["M", "*"]
