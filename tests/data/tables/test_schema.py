@@ -29,7 +29,7 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.report import headline
 
 pytestmark = pytest.mark.hole
-ROWS = 60
+ROOT, ROWS = pathlib.Path(__file__).parents[3], 60
 WAGE, TOWNS, ILL = np.arange(ROWS) % 31 + 0.5, ("a", "b", "c"), ("no", "yes")
 TABLE = {
     "wage": WAGE,
@@ -383,6 +383,25 @@ def test_shares_of_other_classes_are_said_to_who_has_the_rows(
     assert len(messages) == bool(warns)
     assert all(SHARES.format(warns) in text for text in messages)
     assert not any("98" in text or "0.7" in text for text in messages)
+
+
+def test_the_manual_says_how_many_swapped_rows_join_refuses_or_asks_of() -> None:
+    """It said that `join` refuses them; of 141 rows of .6 and .4 it only asked."""
+    text = " ".join((ROOT / "docs" / "deploy.md").read_text().split())
+    stated = re.findall(r"from (\d+) (?:rows on )?at (\.\d) and (\.\d)", text)
+    assert len(stated) == 2 and "From a third of that on it asks." in text
+    for digits, *shares in stated:
+        first, second = map(float, shares)
+        schema = Schema({"wage": NUMBER}, "ill", ILL, (first, second))
+        for count, warns in ((int(digits), "far better"), (-(-int(digits) // 3), "better")):
+            for rows in (count, count // 2):
+                ill = [ILL[n < round(first * rows)] for n in range(rows)]  # mirrored
+                table = {"wage": np.arange(rows) / rows, "ill": ill}
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    from_table(table, schema=schema)
+                says = SHARES.format(warns) in str([one.message for one in caught])
+                assert says == (rows == count), (count, rows)
 
 
 def test_a_client_whose_classes_are_swapped_is_named() -> None:
