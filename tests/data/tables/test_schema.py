@@ -393,7 +393,10 @@ def test_the_manual_says_how_many_swapped_rows_join_refuses_or_asks_of() -> None
     for digits, *shares in stated:
         first, second = map(float, shares)
         schema = Schema({"wage": NUMBER}, "ill", ILL, (first, second))
-        for count, warns in ((int(digits), "far better"), (-(-int(digits) // 3), "better")):
+        for count, warns in (
+            (int(digits), "far better"),
+            (-(-int(digits) // 3), "better"),
+        ):
             for rows in (count, count // 2):
                 ill = [ILL[n < round(first * rows)] for n in range(rows)]  # mirrored
                 table = {"wage": np.arange(rows) / rows, "ill": ill}
@@ -508,6 +511,25 @@ missing = ["-9"]
 type = "category"
 values = ["female", "male", "*"]
 """
+
+
+@pytest.mark.filterwarnings("ignore:.*rows are left out")
+def test_cells_of_persons_are_said_to_be_counted_over_all_rows() -> None:
+    """Rows that [person] leaves out train nothing, and their cells were counted."""
+    schema = from_toml(CELLS + "[person]\ncolumn = 'id'\nrows = 1\n", "s")
+    table = {
+        "weight": ["", "80"] * 20,
+        "sex": ["male"] * 40,
+        "ill": ["no", "yes"] * 20,
+        "id": [f"p{n // 2}" for n in range(40)],
+    }
+    data = from_table(table, schema=schema)
+    assert len(data.train_labels) + len(data.test_labels) == 20
+    line = "20 of 40 cells (of all rows, also those left out) are missing"
+    assert line in headline.filled("changed_rows", data)
+    table = {name: cells for name, cells in table.items() if name != "id"}
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    assert "20 of 40 cells are missing" in headline.filled("changed_rows", data)
 
 
 @pytest.mark.hole
