@@ -624,7 +624,7 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
     front = text.split("<details>")[0]
     for sentence in (
         "How one row of the site north is protected: ε = 3 promised",
-        "even if 2 clients tell it all they know",
+        "helped by up to 2 clients that tell it all they know, and against up to 2",
         "At most 65 of 100 guesses are right",
         *("Is ε = 3 a reasonable choice?", "2,981", "So no score over all sites is"),
         "if the secure summation is broken and it sees each client's upload: ε = 4.463",
@@ -1108,7 +1108,8 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
         words = ("join", str(place), f"--records={table}", "--again", f"--log={log}")
         ended = command("experiments.site", *words)
         assert ended.status == 0, ended
-    whom = "the server, which sees sums alone, even if one client tells it all it knows"
+    whom = "the server, which sees sums alone, helped by one client that tells it all "
+    whom += "it knows"
     added = "ε = 6 at δ = 2e-05 (proved), against the weakest adversary of these logs: "
     added += whom
     assert added in ended.stdout
@@ -1143,4 +1144,6 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
             assert "Rows for the test have their own promise, above" in part
         assert "Its rows for the test, whose number its log does not hold" in copied
         assert "they are counted once, with noise. Others see" in copied
-        assert "of all rounds of this log together: ε = 3, against the same" in front
+        assert (
+            "as all rounds of this log together cost a row that trains: ε = 3" in front
+        )
