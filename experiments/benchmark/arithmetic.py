@@ -1,9 +1,8 @@
 """FLOPs of a round, counted from the products of the traced program."""
 
-import functools
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -119,7 +118,7 @@ def round_flops(trainer: Trainer) -> tuple[int, int]:
     program = trainer.program
     plan, shape = program.plan, program.data.examples.inputs.shape[1:]
     coalitions = coalition_steps(trainer)
-    flops_of_batch = functools.cache(partial(step_flops, trainer))
+    flops_of_batch = cache(partial(step_flops, trainer))
     costs = {
         mask: flops_of_batch(batch) * steps
         for mask, (batch, steps) in coalitions.items()
