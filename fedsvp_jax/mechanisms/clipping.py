@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedsvp_jax.core.clips import CLIPS, Clip
 from fedsvp_jax.core.structs import Array, Number, Params
@@ -77,7 +76,7 @@ def clip_weights(updates: Params, params: Params, bound: Number) -> noise.Measur
     Clipped as one vector (NbAFL, Wei et al. 2020, Algorithm 1). Where nothing was
     to clip the update keeps its bits.
     """
-    weights = optax.tree.add(params, updates)
+    weights = jax.tree.map(jnp.add, params, updates)
     shrunk, clipped = noise.clip_into_ball(weights, bound)
     shrunk_updates = jax.tree.map(
         lambda new, old, update: jnp.where(clipped > 0, new - old, update),

@@ -47,7 +47,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
         by_image = jax.linear_transpose(lambda x: plain(x, kernel), x)
         return by_image(gradient)[0]
 
-    def of_groups(x: Array, gradient: Array, groups: int) -> Array:
+    def of_groups(groups: int, x: Array, gradient: Array) -> Array:
         shape = *kernel.shape[:2], x.shape[-1] // groups, gradient.shape[-1]
         by_kernel = jax.linear_transpose(
             lambda kernel: plain(x, kernel, groups=groups),
@@ -55,7 +55,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
         )
         return by_kernel(gradient)[0]
 
-    of_one = custom_vmap(partial(of_groups, groups=1))
+    of_one = custom_vmap(partial(of_groups, 1))
 
     @of_one.def_vmap
     def of_many(size: int, batched: list[bool], *both: Array) -> tuple[Array, bool]:
@@ -64,7 +64,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
                 leaf = jnp.broadcast_to(leaf, (size, *leaf.shape))
             return lax.collapse(jnp.moveaxis(leaf, 0, -2), -2)
 
-        flat = of_groups(*map(as_groups, both, batched), groups=size)
+        flat = of_groups(size, *map(as_groups, both, batched))
         by_lane = flat.reshape(*flat.shape[:-1], size, -1)
         return jnp.moveaxis(by_lane, 3, 0), True
 
