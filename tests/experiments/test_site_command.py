@@ -45,7 +45,7 @@ def test_the_help_of_a_verb_is_its_own() -> None:
     whole = command("experiments.site", "propose", "--helpfull").stdout
     described = re.findall(r"(?m)^  --(\w+)", propose)
     of_verb = re.findall(r"(?m)^  --(?:\[no\])?(\w+):", whole)
-    assert len(described) == 9 and {*described} < {*of_verb}
+    assert len(described) == 10 and {*described} < {*of_verb}
     for verb in ("join", "node", "test", "abandon"):
         text = command("experiments.site", verb, "--help").stdout
         described = re.findall(r"(?m)^  --(\w+)", text)
