@@ -166,9 +166,8 @@ def numbers(column: Cells, notation: literals.Notation) -> np.ndarray:
             return _floats(column)
     mark, other = re.escape(decimal), "," if decimal == "." else "."
     column = pc.replace_substring(column, _TYPED, decimal)
-    group, tail = re.escape(thousands or other), f"{mark}[0-9]+"
-    if thousands:
-        tail = f"(?:{tail})?"
+    group = re.escape(thousands or other)
+    tail = f"(?:{mark}[0-9]+){'?' * bool(thousands)}"
     digits = rf"[0-9]+{mark}?[0-9]*|{mark}[0-9]+"
     grouped = f"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+{tail}"
     pattern = rf"^[+-]?(?:(?:{digits})(?:[eE][+-]?[0-9]+)?|{grouped})$"
@@ -260,10 +259,10 @@ def place(column: Cells, wrong: np.ndarray) -> str:
     rows = np.flatnonzero(wrong)
     note = f", the first of {len(rows)}" if len(rows) > 1 else ""
     cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
-    end = {0: "first\n", len(wrong) - 1: "last\n"}.get(rows[0], "")
-    if cause := literals.question(
-        [end * (len(wrong) > _FEW * len(rows)) + cell], "misread", "slips"
-    ):
+    end = {0: "\tfirst\n", len(wrong) - 1: "\tlast\n"}.get(rows[0], "")
+    end *= len(wrong) > _FEW * len(rows)
+    lines = "\n".join([end + cell, *distinct(column.filter(pa.array(wrong)))[0]])
+    if cause := literals.question([lines], "misread", "slips"):
         note += f": {cause}"
     cell = files.quoted(cell)
     return f"({cell} in row {rows[0] + 1}, or {rows[0] + 2} with the header{note})"

@@ -398,7 +398,7 @@ def _code(
 def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
     texts, count = pc.unique(rest).to_pylist(), cells.num_distinct(column)
-    hint = literals.question(texts[:1], "slips", "hints") or literals.question(
+    hint = literals.question(["\n".join(texts)], "slips", "hints") or literals.question(
         texts * (count < len(column)), "digits"
     )
     hint = hint and f"{files.quoted(texts[0])}: {hint}"

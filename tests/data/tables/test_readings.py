@@ -1176,6 +1176,9 @@ def test_spellings_of_clients_classes_and_categories_are_asked_of() -> None:
     assert notes["client"] == f"'BERN', 'Bern'{alike}"
     assert notes["columns.x"] == f"'KRANK', 'krank'{alike}"
     assert "was 'gÃ¼nstig' read in a wrong encoding?" in notes["label"]
+    table["x"] = each("first", "last", "other")  # words, and no row's place
+    notes = draft.proposed(table, label="died", client="site", source="a").notes
+    assert "columns.x" not in notes
 
 
 def test_categories_beside_limits_are_no_numbers() -> None:

@@ -720,6 +720,32 @@ def test_what_a_cell_that_does_not_fit_may_be_is_said(
         from_table(table, schema=from_toml(CELLS, "s"))
 
 
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (("1,0 mg/dl", "97 µmol/l"), "in mg/dl and in µmol/l? convert all to one unit"),
+        (
+            ("660 Monate", "55 Jahre"),
+            "numbers in Monate and in Jahre? convert all to o",
+        ),
+        (("1 mg", "2 mg z"), "a number with its unit? write the number alone"),
+        (("3 Apr", "4 Mai"), ""),
+    ],
+)
+def test_units_that_occur_beside_one_another_are_named(
+    cells: tuple[str, ...], said: str
+) -> None:
+    """Of mg/dl beside µmol/l it was said to write the numbers alone."""
+    texts = [f"{n}{cells[n % 7 == 3]}" for n in range(1, 41)]
+    table = {"weight": texts, "sex": ["male"] * 40, "ill": ["no", "yes"] * 20}
+    with pytest.raises(ValueError, match="numbers and texts") as raised:
+        from_table(table, schema=from_toml(CELLS, "s"))
+    assert said in str(raised.value)
+    assert ("convert all" in said) == ("convert all" in str(raised.value))
+    notes = draft.proposed(table, label="ill", client=None, source="a").notes
+    assert said in notes["columns.weight"]
+
+
 def test_columns_that_are_left_out_are_one_line() -> None:
     """280 of 300 columns were 280 sections of two lines."""
     drop = SchemaColumn("drop")
