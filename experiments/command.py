@@ -4,6 +4,7 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
+import io
 import os
 import pathlib
 import signal
@@ -161,7 +162,8 @@ def run(
     logging.get_absl_handler().python_handler.setFormatter(messages.Lines())
     sys.unraisablehook = _unraisable
     warnings.showwarning = messages.show_warning
-    messages.print_what_can_be_printed()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # ? for ε, where it has none
+        sys.stdout.reconfigure(errors="replace")
     for number in stopping.SIGNALS:
         signal.signal(number, stopping.stop_at_once)
 

@@ -3,7 +3,6 @@
 import contextlib
 import difflib
 import functools
-import io
 import logging as std_logging
 import os
 import pathlib
@@ -115,12 +114,6 @@ class Lines(std_logging.Formatter):
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {one_line(str(message))}", file=sys.stderr)
-
-
-def print_what_can_be_printed() -> None:
-    """Prints ? for a character that the terminal or pipe cannot encode, such as ε."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
 
 
 @contextlib.contextmanager

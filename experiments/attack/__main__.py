@@ -57,8 +57,8 @@ def main(_: list[str]) -> None:
     folder.start(environment() | chosen | work.settings, resume=values.resume)
     pieces = folder.path / "pieces"
     pieces.mkdir(exist_ok=True)
-    finished, number = {}, len(work.pieces)
-    for name, make in progress_bar(work.pieces.items(), total=number, unit="piece"):
+    finished, bar = {}, progress_bar(total=len(work.pieces), unit="piece")
+    for name, make in work.pieces.items():
         file = pieces / f"{name}.json"
         if not file.exists():
             write_json(file, make())
@@ -66,6 +66,8 @@ def main(_: list[str]) -> None:
             finished[name] = read_json(file)
         except ValueError as error:
             raise ValueError(f"{error}: remove it and run with --resume") from None
+        bar.update()
+    bar.close()
     results = work.finish(finished, folder.path)
     print("\n" + str(module.__doc__).split("\n\n")[1])  # what its adversary sees
     write_json(

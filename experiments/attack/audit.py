@@ -114,14 +114,6 @@ def with_verdicts(rows: Sequence[Record]) -> list[Record]:
     return with_status
 
 
-def over_seeds(by_seed: Sequence[Sequence[Record]]) -> list[Record]:
-    """The first seed's rows, each with the number of seeds in which it is VIOLATED."""
-    return [
-        same_row[0] | {"violated_in": sum(r["status"] == "VIOLATED" for r in same_row)}
-        for same_row in zip(*by_seed, strict=True)
-    ]
-
-
 def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
     require_auditor()  # before hours of games, not after them
@@ -139,7 +131,12 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
             with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
-        rows = over_seeds(by_seed)
+        # The first seed's rows, each with the number of seeds in which it is VIOLATED.
+        rows = [
+            same_row[0]
+            | {"violated_in": sum(row["status"] == "VIOLATED" for row in same_row)}
+            for same_row in zip(*by_seed, strict=True)
+        ]
         printed.print_rows("attack_audit.txt", rows, folder, num_seeds=len(seeds))
         return {"trials": trials, "seeds": [*seeds], "rows": rows}
 

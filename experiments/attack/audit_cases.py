@@ -33,8 +33,7 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         """The case's name in the file system."""
-        worlds = self.worlds.replace(" ", "_")
-        return f"{self.mechanism}-{self.clipping}-{worlds}"
+        return f"{self.mechanism}-{self.clipping}-{self.worlds.replace(' ', '_')}"
 
     def settings(self, config: ResolvedConfig) -> ResolvedConfig:
         """The experiment's settings in this case."""

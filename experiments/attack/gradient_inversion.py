@@ -160,8 +160,7 @@ def attack(
             logits, _ = victim.model.apply(params, stats, images, train=True, key=None)
             return cross_entropy(logits, label[None]).mean()
 
-        gradient = jax.grad(loss)(params)
-        return noise.clip_by_l2_norm(gradient, config.l2_norm_clip)[0]
+        return noise.clip_by_l2_norm(jax.grad(loss)(params), config.l2_norm_clip)[0]
 
     images, _ = inversion.invert(
         gradient_of,

@@ -61,7 +61,7 @@ def compiled(trainer: Trainer, device: Device) -> Any:
         for aval in exported.in_avals
     ]
     args, kwargs = jax.tree.unflatten(exported.in_tree, shapes)
-    rounds = jax.jit(lambda *a, **k: exported.call(*a, **k), donate_argnums=0)
+    rounds = jax.jit(exported.call, donate_argnums=0)
     options = trainer.program.target.compiler_options
     return rounds.lower(*args, **kwargs).compile(options)
 

@@ -90,7 +90,6 @@ def row(name: str, trainer: Trainer, samples: int, notes: Sequence[str]) -> Reco
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()], plan.recipe.compute_dtype)
     flops = num_cells * sum(arithmetic.round_flops(trainer))
-    median = clock["seconds_per_round_median"]
     return {
         "work": name,
         "mechanism": plan.mechanism,
@@ -98,7 +97,7 @@ def row(name: str, trainer: Trainer, samples: int, notes: Sequence[str]) -> Reco
         "shapley": plan.estimation.estimator,
         **clock,
         "gemm_gflops": rate,
-        "gemm_fraction": flops / median / 1e9 / rate,
+        "gemm_fraction": flops / clock["seconds_per_round_median"] / 1e9 / rate,
         "note": "; ".join(notes),
         "provenance": provenance.stamp(None, seed=0),
     }
@@ -106,8 +105,7 @@ def row(name: str, trainer: Trainer, samples: int, notes: Sequence[str]) -> Reco
 
 def _calls(rounds: int = 1) -> Placement:
     """Calls of so many rounds; on a GPU, where a call costs the host, of 20."""
-    on_gpu = jax.default_backend() == "gpu"
-    return Placement(rounds_per_call=20 if on_gpu else rounds)
+    return Placement(rounds_per_call=20 if jax.default_backend() == "gpu" else rounds)
 
 
 def measure_workload(workload: Workload, rounds: int) -> Record:

@@ -5,9 +5,9 @@ import hashlib
 import json
 import math
 import os
-import pathlib
 import tomllib
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class WriteError(OSError):
 
     def __init__(
         self,
-        path: pathlib.Path,
+        path: Path,
         reason: OSError | str,
         saved: str = "what was saved before",
     ) -> None:
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
+def replace_file(path: Path, *parts: bytes, mode: int = 0o666) -> None:
     """Writes the parts, one after another, as the whole file or not at all.
 
     It is on the disk when this returns. A link is followed to its file, which is what
@@ -65,7 +65,7 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
       WriteError: it cannot be written; the whole former file is there, or, where the
         folder's own record of it fails last, the whole new one.
     """
-    real = pathlib.Path(os.path.realpath(path))
+    real = Path(os.path.realpath(path))
     beside = real.with_name(real.name + BESIDE)
     try:
         beside.unlink(missing_ok=True)  # a killed process's
@@ -96,7 +96,7 @@ def sha256(path: AnyPath) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def make_folder(path: pathlib.Path) -> None:
+def make_folder(path: Path) -> None:
     """Makes a folder and those above it that are missing; returns when on the disk."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
@@ -106,10 +106,10 @@ def make_folder(path: pathlib.Path) -> None:
 
 def toml_beside(module: str, name: str) -> dict[str, Any]:
     """The content of a TOML file, named from the folder of a module's `__file__`."""
-    return tomllib.loads((pathlib.Path(module).parent / name).read_text("utf-8"))
+    return tomllib.loads((Path(module).parent / name).read_text("utf-8"))
 
 
-def read_json(path: pathlib.Path) -> Any:
+def read_json(path: Path) -> Any:
     """The content of a JSON file.
 
     Raises:
@@ -122,7 +122,7 @@ def read_json(path: pathlib.Path) -> Any:
         raise ValueError(f"{path} is damaged ({error})") from error
 
 
-def write_json(path: pathlib.Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
     """Writes the file whole or not at all.
 
     Raises:

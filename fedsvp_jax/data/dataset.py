@@ -41,17 +41,23 @@ def check_one_client(
     Raises:
       ValueError: how many persons, and two of the clients.
     """
-    pairs = np.unique(np.stack([persons, clients]), axis=1)
-    different, counts = np.unique(pairs[0], return_counts=True)
-    roaming = different[counts > 1]
-    if len(roaming):
-        places = pairs[1][pairs[0] == roaming[0]][:2].tolist()
+    persons, clients = np.unique(np.stack([persons, clients]), axis=1)
+    _, codes, counts = np.unique(persons, False, True, True)
+    roams = counts[codes] > 1
+    if roams.any():
+        places = clients[roams][:2]  # of one person, since they are in order
         words = places if names is None else [names[place] for place in places]
+        of_most = roams[clients != np.bincount(clients).argmax()].mean() > 0.5
+        numbering = (
+            "does each client number its own? Then make the id unique, as hospital and "
+            "number in one column; if not, "
+        )
         raise ValueError(
-            f"{source}: {len(roaming)} of {len(different)} persons have rows at "
+            f"{source}: {(counts > 1).sum()} of {len(counts)} persons have rows at "
             f"several clients, the first at {' and '.join(map(str, words))}: no ε "
-            "covers them, since no client knows the others' rows; keep the rows that "
-            "each has at one client and leave out the others"
+            "covers them, since no client knows the others' rows; "
+            f"{numbering if of_most else ''}"
+            "keep the rows that each has at one client and leave out the others"
         )
 
 
@@ -110,8 +116,8 @@ class Dataset:
         are a published data set's or of people who agreed. No ε covers test examples.
       changed_cells: of a table's columns: cells that were "clamped" to the bounds,
         "others" that became `*`, "missing" ones that were filled, and those of a
-        number, such as '"-9"', that may mean a missing one and were clamped. It looked
-        at the rows, and is for whoever has them alone.
+        number or date, such as '"-9"', that may mean a missing one and were clamped. It
+        looked at the rows, and is for whoever has them alone.
       extremes: the schema's columns with their least and largest number in the place of
         the bounds; likewise.
       notices: warnings of a table's rows, for whoever has them alone.

@@ -55,8 +55,7 @@ class Secret:
         What it decides (order of batches, dropout, random coalitions) hides nothing, so
         64 secret bits are enough where noise draws all of its bits from the system.
         """
-        words = np.frombuffer(os.urandom(8), np.uint32)
-        return prng.key_of(jnp.asarray(words))
+        return prng.key_of(jnp.asarray(np.frombuffer(os.urandom(8), np.uint32)))
 
 
 @dataclasses.dataclass(frozen=True)

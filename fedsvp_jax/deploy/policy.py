@@ -214,16 +214,21 @@ class Policy:
         return dict(plain(values))
 
     @property
+    def schema(self) -> str | None:
+        """The schema's text, of a table; it is public."""
+        schema = self.training.declared()
+        return None if schema is None else to_toml(schema)
+
+    @property
     def agreement(self) -> str:
         """SHA-256 of all settings and of the schema, wherever table and schema lie.
 
         Server and clients of secure sums compare it before a round is charged. With a
         `run_id` it is of one training.
         """
-        schema = self.training.declared()
         training = dataclasses.asdict(self.training) | {
             "data_dir": None,
-            "schema": schema and to_toml(schema),
+            "schema": self.schema,
         }
         return identity({"training": training, "promise": self.settings()})
 

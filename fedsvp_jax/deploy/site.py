@@ -165,6 +165,7 @@ class Site:
             "settings": self.policy.settings(),
             "promise": self.policy.says(),
             "agreement": self.policy.agreement,
+            "schema": self.policy.schema,
             "state": vars(state),
         }
         if self._data is None:

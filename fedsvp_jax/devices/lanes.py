@@ -20,6 +20,7 @@ from typing import TypeVar
 import jax
 import jax.extend.core
 import jax.numpy as jnp
+import optax
 
 from fedsvp_jax.core.structs import Array, iota
 from fedsvp_jax.core.tree import cell_of, where
@@ -109,7 +110,7 @@ def _of_lanes(
             if not outer:
                 leaf = leaf[None]
             full = jnp.broadcast_to(leaf, (size, number, *leaf.shape[2:]))
-            return full.reshape(size * number, *leaf.shape[2:])
+            return jax.lax.collapse(full, 0, 2)
 
         merged = [a or b for a, b in zip(by_lane, batched, strict=True)]
         flat = map(join, arguments, by_lane, batched)
@@ -183,7 +184,7 @@ def map_lanes(
             results = jax.lax.cond(
                 first < num_used,
                 lambda: run(chunk),
-                lambda: jax.tree.map(jnp.zeros_like, shapes),
+                lambda: optax.tree.zeros_like(shapes),
             )
         if devices.count > 1:
             results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
@@ -192,7 +193,7 @@ def map_lanes(
             for i in range(per_turn):
                 part = cell_of(parts, i)
                 part = where(index * per_turn + i < num_used, part)
-                total = jax.tree.map(jnp.add, total, part)
+                total = optax.tree.add(total, part)
         else:
             total = ordered_sum(parts, total)
         rows = jax.tree.map(

@@ -36,8 +36,7 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
       share: in [0, 1].
     """
     rank = jnp.argsort(shuffled(key, iota(size) < count))
-    num_chosen = jnp.round(share * jnp.float32(count))
-    return rank.astype(jnp.float32) < num_chosen
+    return rank.astype(jnp.float32) < jnp.round(share * jnp.float32(count))
 
 
 def corrupt(

@@ -161,7 +161,8 @@ def federate(
         return _federate_store(config, dataset)
     first, fingerprint = configs[0], dataset.fingerprint
     loading.check_persons(first, dataset)
-    dataset, chooses = loading.withhold_validation(first, dataset)
+    withheld = loading.withhold_validation(first, dataset)
+    dataset, chooses = withheld
     warmup = None
     if first.influence_filter != "none":
         if len(configs) > 1:

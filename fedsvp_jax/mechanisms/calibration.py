@@ -68,8 +68,7 @@ def gaussian_epsilon_bound(precision: float, delta: float) -> float:
     """
     from scipy import stats
 
-    quantile = float(stats.norm.isf(delta))
-    return max(0.0, precision / 2 + math.sqrt(precision) * quantile)
+    return max(0.0, precision / 2 + math.sqrt(precision) * float(stats.norm.isf(delta)))
 
 
 def gaussian_epsilon(precision: float, delta: float) -> float:

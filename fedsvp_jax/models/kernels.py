@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array
 
 from . import convolution, grouped, products
-from .grouped import plain_conv2d
 
 Kernels = Literal["cpu", "cuda", "tpu"]
 
@@ -34,19 +33,24 @@ def conv2d(x: Array, kernel: Array, *, stride: int = 1, kernels: Kernels) -> Arr
     Returns:
       (batch, out_height, out_width, out).
     """
-    conv = {"cpu": convolution.conv2d, "cuda": grouped.conv2d, "tpu": plain_conv2d}
+    conv = {
+        "cpu": convolution.conv2d,
+        "cuda": grouped.conv2d,
+        "tpu": grouped.plain_conv2d,
+    }
     return conv[kernels](x, kernel, stride)
 
 
-def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:
-    """The maximum of every 2x2 window, stride 2; an odd last row or column is dropped.
+def relu_pool(x: Array, bias: Array, *, kernels: Kernels) -> Array:
+    """relu(m + b) of the maximum m of every 2x2 window, stride 2.
 
-    The gradient goes to one element of each window, the first of its maxima in
-    row-major order.
+    An odd last row or column is dropped. The gradient goes to one element of each
+    window, the first of its maxima in row-major order.
     """
-    if kernels != "tpu":
-        return one_pass_pool(x)
-    return nn.max_pool(x, (2, 2), (2, 2))
+    if kernels == "cuda":
+        return one_pass_pool(x, bias[None, None, None])
+    pooled = one_pass_pool(x) if kernels == "cpu" else nn.max_pool(x, (2, 2), (2, 2))
+    return nn.relu(pooled + bias[None, None, None])
 
 
 def matmul(x: Array, kernel: Array, *, kernels: Kernels) -> Array:
@@ -55,10 +59,14 @@ def matmul(x: Array, kernel: Array, *, kernels: Kernels) -> Array:
 
 
 @jax.custom_vjp
-def one_pass_pool(x: Array) -> Array:
-    """`max_pool_2x2` with a gradient in one pass; ties as in `lax.reduce_window`."""
+def one_pass_pool(x: Array, *bias: Array) -> Array:
+    """2x2 max-pool with a gradient in one pass; ties as in `lax.reduce_window`.
+
+    With a bias it is `relu_pool`.
+    """
     a, b, c, d = _corners(x)
-    return jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
+    y = jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
+    return nn.relu(y + bias[0]) if bias else y
 
 
 def _corners(x: Array) -> list[Array]:
@@ -67,26 +75,33 @@ def _corners(x: Array) -> list[Array]:
     return [x[:, u:height:2, v:width:2] for u in (0, 1) for v in (0, 1)]
 
 
-def _forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
+def _forward(x: Array, *bias: Array) -> tuple[Array, list[Array]]:
     a, b, c, d = _corners(x)
     top, bottom = jnp.maximum(a, b), jnp.maximum(c, d)
-    corner = [jnp.int8(i) for i in range(4)]
+    corner = [jnp.int8(i) for i in range(5)]
     winner = jnp.where(
         top >= bottom,
         jnp.where(a >= b, corner[0], corner[1]),
         jnp.where(c >= d, corner[2], corner[3]),
     )
+    y = jnp.maximum(top, bottom)
+    if bias:
+        y = nn.relu(y + bias[0])
+        # A byte is all that the gradient reads: 4 is no corner. Without the barrier a
+        # GPU would compute it there again, from x.
+        winner = jax.lax.optimization_barrier(jnp.where(y > 0, winner, corner[4]))
     # The empty slice keeps the shape of x: whether it had an odd row or column.
-    return jnp.maximum(top, bottom), (winner, x[:0])
+    return y, [winner, x[:0], *bias]
 
 
-def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array]:
-    winner, like = residuals
+def _backward(residuals: list[Array], gradient: Array) -> tuple[Array, ...]:
+    winner, like, *bias = residuals
     corner = jnp.arange(4, dtype=jnp.int8).reshape(1, 1, 2, 1, 2, 1)
     hit = winner[:, :, None, :, None] == corner
     full = products.joined(jnp.where(hit, gradient[:, :, None, :, None], 0))
-    edges = ((0, like.shape[1] % 2), (0, like.shape[2] % 2))
-    return (jnp.pad(full, ((0, 0), *edges, (0, 0))),)
+    edges = [(0, side % 2) for side in like.shape[1:3]]
+    full = jnp.pad(full, ((0, 0), *edges, (0, 0)))
+    return full, *(jnp.sum(full, (0, 1, 2), keepdims=True) for _ in bias)
 
 
 one_pass_pool.defvjp(_forward, _backward)

@@ -13,7 +13,7 @@ from jax import lax
 
 from fedsvp_jax.core.structs import Array
 
-from .kernels import Kernels, conv2d, matmul, max_pool_2x2
+from .kernels import Kernels, conv2d, matmul, relu_pool
 from .products import with_gradients
 
 HE_UNIFORM = nn.initializers.variance_scaling(2.0, "fan_in", "uniform")
@@ -74,9 +74,8 @@ class ConvReluPool(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         convolved = Conv(self.features, self.side, kernels=self.kernels)(x)
-        pooled = max_pool_2x2(convolved, kernels=self.kernels)
         bias = bias_of(self, self.features)
-        return nn.relu(pooled + bias[None, None, None])
+        return relu_pool(convolved, bias, kernels=self.kernels)
 
 
 class GroupNorm(nn.Module):

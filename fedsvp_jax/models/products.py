@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from fedsvp_jax.core.structs import Array
 
@@ -44,7 +43,7 @@ def with_gradients(
       gradients: (the function's arguments, gradient by its result) -> the gradient by
         each argument.
     """
-    custom = jax.custom_vjp(lambda *arguments: function(*arguments))
+    custom = jax.custom_vjp(function)
     custom.defvjp(
         lambda *arguments: (function(*arguments), arguments),
         lambda arguments, gradient: gradients(*arguments, gradient),
@@ -59,7 +58,7 @@ def weight_gradient(rows: Array, gradient: Array) -> Array:
     several axes would make XLA:CPU write a transposed copy of `rows` first.
     """
     matrix, other = (x.reshape(-1, x.shape[-1]) for x in (rows, gradient))
-    return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
+    return jnp.tensordot(matrix, other, (0, 0))
 
 
 def make_product(

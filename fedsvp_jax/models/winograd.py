@@ -29,6 +29,7 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import lax
 
 from fedsvp_jax.core.float32 import in_blocks
@@ -129,12 +130,12 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
             lambda: [along(column, 1) for column in zip(*of_tiles, strict=True)], turn
         )
         of_image = along(columns, 2)
-        return jax.tree.map(jnp.add, total, of_weights), of_image
+        return optax.tree.add(total, of_weights), of_image
 
     parts = _in_parts(x, kernel)
     of_weights, of_x = lax.scan(
         add_part,
-        jax.tree.map(jnp.zeros_like, weights),
+        optax.tree.zeros_like(weights),
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
     of_kernel = _transform(matrices.g.T, of_weights)
@@ -215,7 +216,7 @@ def _by_itself(function: Callable[[], _Arrays], turn: Array) -> _Arrays:
     return lax.cond(
         turn >= 0,
         function,
-        lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(function)),
+        lambda: optax.tree.zeros_like(jax.eval_shape(function)),
     )
 
 

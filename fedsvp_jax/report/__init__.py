@@ -5,10 +5,16 @@ files -> read -> curves (what to show) -> plots (tables) -> page
 """
 
 from . import tables
-from .reports import write_compare_report, write_run_report, write_sweep_report
+from .reports import (
+    write_coefficients,
+    write_compare_report,
+    write_run_report,
+    write_sweep_report,
+)
 
 __all__ = [
     "tables",
+    "write_coefficients",
     "write_compare_report",
     "write_run_report",
     "write_sweep_report",

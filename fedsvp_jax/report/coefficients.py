@@ -17,6 +17,7 @@ from .read import RunFiles, read_run
 _ROUTE = routes.ROWS | {"mechanism": "gaussian", "model": "logistic", "num_classes": 2}
 _LONGEST = 0.5**0.5  # |y - p|, at which the gradient by both logits has the norm 1
 Change = tuple[str, Any]
+Effect = tuple[*Change, np.floating]
 
 
 def changes(schema: Schema) -> tuple[list[Change], np.ndarray]:
@@ -48,7 +49,7 @@ def difference(bias: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return np.subtract(*np.column_stack([bias, kernel])[::-1])
 
 
-def effects(run: RunFiles, folder: Path) -> list[tuple[*Change, np.floating]]:
+def effects(run: RunFiles, folder: Path) -> list[Effect]:
     """(column, value, log odds ratio of the second class) of each change.
 
     Returns:
@@ -59,9 +60,14 @@ def effects(run: RunFiles, folder: Path) -> list[tuple[*Change, np.floating]]:
     if run.unfinished or schema is None or not is_logistic or not file.is_file():
         return []
     tensors = read_tensors(file)[0]
+    return log_odds(schema, tensors["params/bias"], tensors["params/kernel"])
+
+
+def log_odds(schema: Schema, bias: np.ndarray, kernel: np.ndarray) -> list[Effect]:
+    """The `effects` of a model's weights, (2,) and (f, 2)."""
     names, rows = changes(schema)
-    weights = difference(tensors["params/bias"], tensors["params/kernel"])
-    return [(*name, value) for name, value in zip(names, rows @ weights, strict=True)]
+    values = rows @ difference(bias, kernel)
+    return [(*name, value) for name, value in zip(names, values, strict=True)]
 
 
 def noise_stds(run: RunFiles) -> np.ndarray | None:

@@ -107,8 +107,6 @@ def write_epsilon_page(folder: AnyPath, content: Record) -> list[Path]:
     if not content["points"]:
         return []
     place = Path(folder)
-    html = page.write(
-        place / "epsilon.html", "epsilon.html", data=content, scripts=("epsilon.js",)
-    )
+    html = page.write(place / "epsilon.html", "epsilon.html", data=content)
     write_json(place / "epsilon.json", content)
     return [html, place / "epsilon.json"]

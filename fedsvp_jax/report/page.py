@@ -83,7 +83,6 @@ def write(
     *,
     plots: Sequence[Plot] = (),
     data: Mapping[str, Any] = MappingProxyType({}),
-    scripts: Sequence[str] = (),
     **values: Any,
 ) -> Path:
     """Writes the whole page, or nothing; its folder is made where there is none.
@@ -94,7 +93,6 @@ def write(
       plots: what common.js draws; the template says where.
       data: what the scripts read besides: `tables` by the id under which they are
         downloaded, and what the page's own scripts ask for.
-      scripts: names of the asset scripts that follow common.js, in order of execution.
       values: what the template reads.
 
     Raises:
@@ -110,7 +108,6 @@ def write(
             sections=[],
             plots=plots,
             data=_rounded(dict(data)),
-            scripts=scripts,
         )
     )
     path.parent.mkdir(parents=True, exist_ok=True)

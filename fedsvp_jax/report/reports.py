@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedsvp_jax.core.files import AnyPath, Record, sha256, toml_beside
-from fedsvp_jax.run.trained_model import SCHEMA, schema_of
+from fedsvp_jax.run.trained_model import SCHEMA, load_model, schema_of
 
 from . import (
     coefficients,
@@ -38,7 +38,6 @@ def write_run_report(run_dir: AnyPath) -> Path:
       ImportError: plotly is not installed.
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
-    cells = upload_columns(run.clients)
     values: Record = {
         "run": run,
         "schema": schema_of(folder),
@@ -51,12 +50,37 @@ def write_run_report(run_dir: AnyPath) -> Path:
         folder / "report.html",
         "run.html",
         plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
-        data={"cells": cells},
-        scripts=("explain.js", "cells.js") if cells else (),
+        data={"cells": upload_columns(run.clients)},
         **values,
         public=_write_protection_page(run, folder),
         sentences=headline.sentences(folder, run.summary),
         attributes=contributions.ranked(run),
+    )
+
+
+def write_coefficients(model_file: AnyPath) -> Path:
+    """Writes coefficients.csv beside a model file, by that file alone.
+
+    It is as public as the model: the columns private_… are empty, since standard errors
+    depend on the curvature of the loss, which the training rows decide.
+
+    Raises:
+      ValueError: it is no file of a logistic model of two classes on a table.
+    """
+    file = Path(model_file)
+    model = load_model(file)
+    settings, schema = model.settings, model.schema
+    if schema is None or (settings["model"], len(schema.classes)) != ("logistic", 2):
+        raise ValueError(
+            f"{file} has no odds ratios: only a logistic model of two classes on a "
+            "table has them"
+        )
+    return page.write(
+        file.with_name("coefficients.csv"),
+        "coefficients.csv",
+        schema=schema,
+        effects=coefficients.log_odds(schema, **model.params),
+        reference={},
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, reciprocal, weighted_sum
 from fedsvp_jax.core.structs import Array, Model, Number, Params, Rows, Weights, iota
@@ -103,7 +104,7 @@ def remembered(
     params: Params, answer: Answer, query_parts: QueryParts, *, weight: Number
 ) -> Params:
     """lambda m as a tree like the model's, 0 where the query is not about it."""
-    zeros = jax.tree.map(jnp.zeros_like, params)
+    zeros = optax.tree.zeros_like(params)
     return replaced(zeros, [weight * leaf for leaf in answer], query_parts)
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import os
-import pathlib
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -122,7 +122,7 @@ class TrainedModel:
           ValueError: another ending.
           OSError: the file cannot be written; what was there is as it was.
         """
-        file = pathlib.Path(path)
+        file = Path(path)
         if file.suffix != ".safetensors":
             raise ValueError(f"a model is saved as .safetensors, got {os.fspath(file)}")
         tree = jax.device_get({"params": self.params, "stats": self.stats})
@@ -166,7 +166,7 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
       ValueError: the folder holds no run or no checkpoint, all checkpoints are
         damaged, or the model is not the one that was trained.
     """
-    place = pathlib.Path(folder)
+    place = Path(folder)
     if place.is_file():
         return _load_file(place, model)
     file = place / "config.json"
@@ -198,7 +198,7 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     return TrainedModel(*weights, rounds, settings, schema_of(place), *results)
 
 
-def schema_of(folder: pathlib.Path) -> schemas.Schema | None:
+def schema_of(folder: Path) -> schemas.Schema | None:
     """The schema of a run's table, by the run's folder; None of other data.
 
     Raises:
@@ -208,9 +208,7 @@ def schema_of(folder: pathlib.Path) -> schemas.Schema | None:
     return schemas.read_schema(table) if table.is_file() else None
 
 
-def _results(
-    folder: pathlib.Path, params: Params
-) -> tuple[tuple[Record, ...], Record | None]:
+def _results(folder: Path, params: Params) -> tuple[tuple[Record, ...], Record | None]:
     """Claims of summary.json, and scores if they are those of these parameters."""
     try:
         summary = read_json(folder / "summary.json")
@@ -248,7 +246,7 @@ def _weights(
     return model, tree["params"], tree["stats"]
 
 
-def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Arrays by name and the metadata of a `.safetensors` file; no code is executed.
 
     Raises:
@@ -264,7 +262,7 @@ def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, s
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
 
 
-def _load_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
+def _load_file(path: Path, model: Model | None) -> TrainedModel:
     """The model of a file that `TrainedModel.save` wrote."""
     leaves, metadata = read_tensors(path)
     try:

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from commands import Ended, assert_sentence, command, typed
 from deployed import example
-from scipy import stats
+from scipy import special, stats
 
 from experiments import budgets, messages
 from fedsvp_jax import run
@@ -45,7 +45,8 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("dealt")
     example("flower_sums/deal.py").deal(folder, HOSPITALS)
     schema = folder / "schema.toml"
-    schema.write_text(schema.read_text() + COLUMN)
+    stated = schema.read_text().replace("[5, 30]", '[5, 30]\nunits = "mm"')
+    schema.write_text(stated + COLUMN)
     ended = proposed(folder, folder / "federation")
     assert ended.status == 0, ended
     return folder
@@ -623,7 +624,7 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
     front = text.split("<details>")[0]
     for sentence in (
         "How one row of the site north is protected: ε = 3 promised",
-        "even if 2 clients tell it all they know",
+        "helped by up to 2 clients that tell it all they know, and against up to 2",
         "At most 65 of 100 guesses are right",
         *("Is ε = 3 a reasonable choice?", "2,981", "So no score over all sites is"),
         "if the secure summation is broken and it sees each client's upload: ε = 4.463",
@@ -634,11 +635,16 @@ def test_a_sites_page_is_in_the_words_of_a_simulations(
         *("Somebody with several rows is protected less", "Other releases of the"),
         *("0 of 3", "retention, erasure: "),
         spoken(tables.read_policy(dealt / "federation").agreement),
+        # Neither the outcome nor a column stood there.
+        "The model learns from 3 columns: radius, texture, concavity. It predicts the",
+        "classes of “finding”: benign, malignant.",
     ):
         assert sentence in front, sentence
     conduct, seen_to = front.split("The program sees to it")
     assert "adds its share of the noise" in conduct  # by the other sites
     assert "adds its share" not in seen_to
+    stated = "[5.0, 30.0]"
+    assert f'units = "mm", bounds = {stated}' in text and stated not in front
     assert "z·Δ/√" in text and "z·Δ/√" not in front and "simulat" not in front
     assert "leave one record" not in front
     _, head, copied = text.partition("impact assessment (GDPR, art. 35)</summary>")
@@ -713,6 +719,44 @@ def test_a_federations_model_carries_the_promise_of_its_sites(
         assert claim[name] == promise[name]
     assert (claim["epsilon"], claim["delta"]) == (3.0, 1e-5)
     assert claim["method"] == "promise by pld" and claim["proved"]
+
+
+def test_a_federations_model_has_odds_ratios(
+    dealt: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """`report` asked the coordinator's folder for a config.json, so nobody had any."""
+    server = tables.server_client(dealt / "federation")
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.normal(size=leaf.shape).astype(np.float32) for leaf in server.initial_arrays
+    ]
+    model = dataclasses.replace(
+        server.trained_model(arrays, 1), schema=server.policy.training.declared()
+    )
+    file = tmp_path / "model.safetensors"
+    model.save(file)
+    of_folder = command("experiments.report", str(tmp_path))
+    assert of_folder.status == 0, of_folder
+    assert of_folder.stdout.strip() == str(tmp_path / "coefficients.csv")
+    text = (tmp_path / "coefficients.csv").read_text()
+    rows = [*csv.DictReader(text.splitlines())]
+    low, high = np.full((1, 3), -1, np.float32), np.ones((1, 3), np.float32)
+    base = special.logit(model.probabilities(low)[0, 1])
+    assert float(rows[0]["log_odds"]) == pytest.approx(base, abs=1e-4)
+    for place, row in enumerate(rows[1:]):
+        changed = np.where(np.arange(3) == place, high, low)
+        odds = special.logit(model.probabilities(changed)[0, 1]) - base
+        assert float(row["log_odds"]) == pytest.approx(odds, abs=1e-4)
+    assert [row["column"] for row in rows[1:]] == ["radius", "texture", "concavity"]
+    assert rows[1]["class"] == "malignant" and rows[1]["step"] == "1 mm more"
+    private = [value for row in rows for name, value in row.items() if "_se" in name]
+    assert {*private} == {""}  # nobody but the rows' owners could know them
+    of_file = command("experiments.report", str(file))
+    assert of_file.stdout == of_folder.stdout
+    assert (tmp_path / "coefficients.csv").read_text() == text
+    dataclasses.replace(model, schema=None).save(file)
+    refused = command("experiments.report", str(tmp_path))
+    assert refused.status == 2 and "has no odds ratios: only a" in refused.stderr
 
 
 @pytest.mark.hole
@@ -1064,7 +1108,8 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
         words = ("join", str(place), f"--records={table}", "--again", f"--log={log}")
         ended = command("experiments.site", *words)
         assert ended.status == 0, ended
-    whom = "the server, which sees sums alone, even if one client tells it all it knows"
+    whom = "the server, which sees sums alone, helped by one client that tells it all "
+    whom += "it knows"
     added = "ε = 6 at δ = 2e-05 (proved), against the weakest adversary of these logs: "
     added += whom
     assert added in ended.stdout
@@ -1099,4 +1144,6 @@ def test_a_page_of_several_logs_is_against_whom_all_of_them_promise_it(
             assert "Rows for the test have their own promise, above" in part
         assert "Its rows for the test, whose number its log does not hold" in copied
         assert "they are counted once, with noise. Others see" in copied
-        assert "of all rounds of this log together: ε = 3, against the same" in front
+        assert (
+            "as all rounds of this log together cost a row that trains: ε = 3" in front
+        )

@@ -1,6 +1,7 @@
 """--dry_run: what a run would be, by the run's own functions."""
 
 import itertools
+import math
 import pathlib
 import re
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import SMALL_RUN, command, start
+from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 from small_runs import digits, small
 
 from experiments import dry_run, messages
@@ -122,6 +124,29 @@ def test_the_summary_tells_data_noise_epsilon_and_price(
     assert re.search(r"^round +σ", text, re.MULTILINE)  # which no R moves
     text = dry_run.summary(program(batch_size=9999), digits())
     assert "examples at most, since no client has batch_size = 9999" in text
+
+
+def test_two_epsilons_of_one_upload_are_told_apart() -> None:
+    """Solved was epsilon = 0.104, and the upload below it had 0.163, without a word."""
+    made = program(mechanism="gaussian", num_rounds=3, **SHARED, **SOLVED)
+    text, epsilon = dry_run.summary(made, digits()), made.configs[0].epsilon
+    assert f"and against the same adversary, is epsilon = {epsilon:.6g}." in text
+    z = float(made.mechanism.least_multiplier)  # of the average, as the claim is
+    assert get_epsilon_gaussian(z, 1e-5) == pytest.approx(epsilon, rel=1e-4)
+    by_formula = 0.5 / z**2 + math.sqrt(2 * math.log(1e5)) / z
+    assert f" {by_formula:.4g} " in text and by_formula > 1.2 * epsilon
+    alone = program(mechanism="gaussian", num_rounds=3, **ANALYTIC, **SOLVED)
+    assert "zCDP" not in dry_run.summary(alone, digits())
+
+
+def test_noise_on_the_upload_is_none_in_a_local_step() -> None:
+    """ "σ in a local step" was 0, of noise in whole numbers."""
+    discrete = POISSON | {"noise_sampler": "discrete", "local_steps": 1}
+    discrete |= {"batch_size": 32}
+    for changes, head in ((POISSON, "in a local step"), (discrete, "on the upload")):
+        made = program(mechanism="gaussian", num_rounds=3, **changes, **SOLVED)
+        text = dry_run.summary(made, digits())
+        assert re.search(rf"^round +σ {head}.*\n.*\n1 +(?!0 )", text, re.MULTILINE)
 
 
 def test_the_seconds_tell_the_time_or_more_than_which_it_is() -> None:

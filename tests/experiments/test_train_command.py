@@ -16,6 +16,7 @@ from commands import (
 )
 
 from experiments import messages
+from fedsvp_jax.data.tables import encoding, table_file
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 from fedsvp_jax.data.tables.table import from_table
 
@@ -134,7 +135,16 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
     for message in ("error: column age: 34 of 180 cells are clamped", remedy):
         assert message in command(*line).stderr
     write(1, "yes", "no")
-    assert "--accept_units" not in command(*line).stderr
+    published = (f"--output_dir={tmp_path / 'b'}", "--publish_scores")
+    ended = command(*line, *published, "--publish_columns")
+    assert "--accept_units" not in ended.stderr
+    # The command that it prints ended in a refusal of a sweep's scores.
+    printed = ended.stdout.split("fedsvp sweep ")[1].split("DIR")[0].split()
+    words = [word for word in printed if not word.startswith(("--seeds", "--output"))]
+    sweep = command(
+        "experiments.sweep", *words, "--seeds=0:1", f"--output_dir={tmp_path / 'many'}"
+    )
+    assert sweep.status == 0, sweep
 
 
 @pytest.mark.parametrize("verb", ["join", "train"])
@@ -213,3 +223,31 @@ def test_a_large_table_is_trained_on_with_a_cell_in_a_thousand_that_may_be_a_cod
         rows = from_table({"age": age, "ill": ["no", "yes"] * 1000}, schema=schema)
         text = messages.filled("misfits.txt", verb=verb, rows=rows, schema=schema)
         assert (f'{number} of 2000 cells are "-9"' in text) == refused, text
+
+
+@pytest.mark.parametrize("verb", ["join", "train", "predict"])
+def test_one_date_far_beyond_the_bounds_is_a_code_as_a_number_is(verb: str) -> None:
+    """01.01.1900 in 40 of 600 cells was "clamped" with a warning; -9 was refused."""
+    bounds = (16_436.0, 19_357.0)  # 2015-01-01 to 2022-12-31
+    schema = Schema({"seen": SchemaColumn("date", bounds)}, "ill", ("no", "yes"))
+    usual = [f"{1 + n % 28}.{1 + n % 12}.{2015 + n % 8}" for n in range(100)]
+    code = 'cells are "1900-01-01", beyond its bounds and clamped, in row 1'
+    for dates, wrong in (
+        (["01.01.1900"] * 7 + ["3.4.2014"] * 3, f"7 of 100 {code}"),
+        (["1900-01-01"] * 45, f"45 of 100 {code}"),
+        (["31.12.2099"] * 3 + ["1.1.1900"], '3 of 100 cells are "2099-12-31", beyond'),
+        (["4.1.2023"] * 2 + ["5.1.2023"], ""),  # of the next year
+        (["4.1.1925", "5.2.1926", "5.2.1926", "6.3.1927"], ""),
+    ):
+        table = {"seen": dates + usual[len(dates) :], "ill": ["no", "yes"] * 50}
+        columns = table_file.columns_of(table, "a")
+        encoded = encoding.encode(schema, columns, "a", of_model=verb == "predict")
+        text = messages.filled("misfits.txt", verb=verb, rows=encoded, schema=schema)
+        assert wrong in text and bool(text) == bool(wrong), text
+        many = "whose bounds are 2015-01-01 and 2022-12-31? If these cells mean"
+        assert (many in text) == ("45 of" in wrong)
+    seen = SchemaColumn("date", bounds, missing=("1900-01-01",), fill=17_000.0)
+    table["seen"] = ["01.01.1900"] * 9 + usual[9:]
+    columns = table_file.columns_of(table, "a")
+    encoded = encoding.encode(Schema({"seen": seen}), columns, "a")
+    assert encoded.changed_cells["seen"]["missing"].sum() == 9

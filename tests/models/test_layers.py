@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layer_checks import assert_close, normal, quick_jit, window_pool
 
 from fedsvp_jax.models import layers
-from fedsvp_jax.models.kernels import conv2d, one_pass_pool
+from fedsvp_jax.models.kernels import conv2d, one_pass_pool, relu_pool
 from fedsvp_jax.models.layers import GroupNorm
 
 
@@ -55,6 +55,26 @@ def test_pool_and_its_gradient_equal_reduce_window_ties_included(
     chex.assert_trees_all_equal(
         value_and_gradient(one_pass_pool, x), value_and_gradient(window_pool, x)
     )
+
+    bias = jnp.array([-1.0, 0.0, 1.0])
+    x -= 2  # on both sides of the ReLU's 0, and on it
+
+    def gpus(x, bias):
+        return relu_pool(x, bias, kernels="cuda")
+
+    def plain(x, bias):
+        return nn.relu(window_pool(x) + bias[None, None, None])
+
+    chex.assert_trees_all_equal(gpus(x, bias), plain(x, bias))
+    (ours, pull), (theirs, plain_pull) = (
+        jax.vjp(pool, x, bias) for pool in (gpus, plain)
+    )
+    chex.assert_trees_all_equal(ours, theirs)
+    gradient = jnp.arange(ours.size, dtype=jnp.float32).reshape(ours.shape)
+    chex.assert_trees_all_equal(pull(gradient), plain_pull(gradient))
+    # A byte an element is all that the gradient reads.
+    kept = [leaf for leaf in jax.tree.leaves(pull) if leaf.ndim == 4]
+    assert sum(leaf.nbytes for leaf in kept) <= ours.size + bias.nbytes
 
 
 def test_group_norm_equals_flax_forward_and_in_every_gradient():

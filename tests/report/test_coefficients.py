@@ -7,6 +7,7 @@ import html
 import json
 import math
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetensors.numpy import save_file
 from scored_runs import SCORES
 from small_folders import change
 
+import experiments
 from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
@@ -152,6 +154,17 @@ def test_a_spline_is_rebuilt_by_straight_lines_through_its_rows(folder: Path) ->
     points = np.log(np.array([0.5, 2, 9.5, 64]) + 0.5)
     rebuilt = np.interp(share, points, [0, *(float(row["log_odds"]) for row in rows)])
     assert rebuilt == pytest.approx(expected - expected[0], abs=1e-5)
+
+
+def test_the_help_of_report_names_every_file_that_it_leaves_out(folder: Path) -> None:
+    """--noreport left out protection.html and coefficients.csv without a word."""
+    before = {*folder.iterdir()}
+    report.write_run_report(folder)
+    flags = Path(experiments.__file__).with_name("flags.toml").read_text()
+    described = tomllib.loads(flags)["running"]["report"]["help"]
+    names = {path.name for path in {*folder.iterdir()} - before}
+    assert names == {"report.html", "protection.html", "coefficients.csv"}
+    assert all(name in described for name in names), described
 
 
 def test_other_models_have_no_such_table(folder: Path) -> None:

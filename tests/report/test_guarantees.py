@@ -156,7 +156,8 @@ def test_logs_add_up_against_the_fewest_colluders(
         promise = next(log for log in logs if str(own) in log["adversary"].split())
         summary = guarantees.promised(promise, "proved", logs)
         claim = guarantees.strongest([summary])[0]
-        said = re.findall(r"even if (\d+|one) client", headline.filled("claim", claim))
+        text = headline.filled("claim", claim)
+        said = re.findall(r"helped by (?:up to )?(\d+|one) client", text)
         named = int(said[0].replace("one", "1"))
         assert f"together at most {named}" in claim["assumptions"]
         assert claim["assumptions"].count("together at most") == 1
@@ -217,8 +218,10 @@ def test_of_runs_the_adversary_of_all_is_named() -> None:
         for h, rests in ((2, sums), (40, sums), (3, ""))
     )
     assert name(server, server) == "the server, which sees every upload"
-    assert "even if 2 clients tell it all they know; any 2 other" in name(two, many)
-    assert "every upload), even if 2 clients" in name(two, server)
+    assert "helped by up to 2 clients that tell it all they know; up to 2 cl" in name(
+        two, many
+    )
+    assert "every upload), helped by up to 2" in name(two, server)
     for weaker in (trusted, curious, observer):
         assert name(weaker, two, server) == "whoever sees the published model"
 

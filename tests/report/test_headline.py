@@ -59,9 +59,9 @@ def test_the_sentence_begins_with_whom_the_epsilon_holds_against() -> None:
     broken = "sees every upload, which secure aggregation is to hide, so that"
     told = of(ROW | {"epsilon": 34.36, "assumptions": broken}, COLLUDING)
     assert told.startswith(
-        "Against the server, which sees sums alone, even if one client tells it all it "
-        "knows, and against any one other client: ε = 0.5 at δ = 1e-05 for replacing "
-        "one record, of a client (proved). Somebody who knows everything but one "
+        "Against the server, which sees sums alone, helped by one client that tells it "
+        "all it knows, and against any one other client: ε = 0.5 at δ = 1e-05 for "
+        "replacing one record, of a client (proved). Somebody who knows everything but"
     )
     assert told.endswith(  # the guesses of 0.5 stood behind 34.36
         "without the model, 50. Whoever sees less, as readers of the published model "
@@ -70,8 +70,8 @@ def test_the_sentence_begins_with_whom_the_epsilon_holds_against() -> None:
     )
     several = COLLUDING["adversary"].replace("1", "12")
     told = of(COLLUDING | {"adversary": several})
-    assert "even if 12 clients tell it all they know" in told
-    assert "any 12 other clients together" in told
+    assert "alone, helped by up to 12 clients that tell it all they know" in told
+    assert "against up to 12 clients that pool what they know" in told
     assert told.count("Against") == 1
     weak = COLLUDING | {"epsilon": 0.6, "assumptions": "one"}
     assert "Against any one other client: ε = 0.6 at" in of(weak)

@@ -290,12 +290,14 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
 def test_the_page_names_columns_classes_and_what_is_to_be_decided(
     run_dir: Path,
 ) -> None:
-    """An officer could not see what the model learned from; a draft's entries, which
+    """An officer could not see what the model learns from; a draft's entries, which
     the records decided, are not shown."""
-    assert "learned from" not in page_of(run_dir)
+    assert "learns from" not in page_of(run_dir)
     scored(run_dir)
     front, details = page_of(run_dir).split('<section id="details"')
-    learned = "It learned from 1 column: age. It predicts the classes of “ill”: no"
+    learned = (
+        "The model learns from 1 column: age. It predicts the classes of “ill”: no"
+    )
     assert learned in front
     for blank in ("to be written here: purpose", "legal basis", "retention, erasure"):
         assert f'<p>{blank}: <span class="blank">' in front
@@ -306,7 +308,7 @@ def test_the_page_names_columns_classes_and_what_is_to_be_decided(
         text.replace("bounds = [0, 100]", "bounds = [3, 97]\nfrom_data = [3, 97]")
     )
     drafted = page_of(run_dir)
-    assert "learned from" not in drafted and "97.0" not in drafted
+    assert "learns from" not in drafted and "97.0" not in drafted
 
 
 @pytest.mark.hole

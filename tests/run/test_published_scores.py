@@ -384,6 +384,7 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
 COLUMNS = {
     "age": SchemaColumn("number", bounds=(0, 80), from_data=False),
     "sex": SchemaColumn("category", values=("F", "M")),
+    "day": SchemaColumn("date", bounds=(18262.0, 18628.0), from_data=False),
 }
 
 
@@ -397,11 +398,12 @@ def test_by_enumeration_columns_move_the_counts_by_the_sensitivity(
     chances = rng.dirichlet(np.ones(number), 30)
     labels = rng.integers(0, number, 30)
     sexes = np.eye(2)[rng.integers(0, 2, 30)]
-    inputs = np.column_stack([rng.uniform(-1, 1, 30), sexes]).astype(np.float32)
+    ages, days = rng.uniform(-1, 1, (2, 30))
+    inputs = np.column_stack([ages, sexes, days]).astype(np.float32)
     counts = release.count_rows(chances, labels, inputs)
     assert counts.shape == release.zeros.shape
     left, replaced = (
-        published_scores.score_relation(f"{verb} one record", None, number, 2)[1]
+        published_scores.score_relation(f"{verb} one record", None, number, 3)[1]
         for verb in ("leave", "replace")
     )
     apart = []
@@ -412,7 +414,8 @@ def test_by_enumeration_columns_move_the_counts_by_the_sensitivity(
         other = chances.copy(), labels.copy(), inputs.copy()
         other[0][row] = chances[row][::-1]
         other[1][row] = (labels[row] + 1) % number
-        other[2][row] = -inputs[row, 0], *inputs[row, :0:-1]
+        other[2][row] = -inputs[row]
+        other[2][row, 1:3] = 1 - sexes[row]
         apart.append(np.linalg.norm(counts - release.count_rows(*other)))
     assert max(apart) == pytest.approx(replaced)
 
@@ -424,6 +427,7 @@ def test_columns_are_published_with_the_noise_that_counting_them_asks(
     cells = {
         "age": rng.uniform(0, 80, 400),
         "sex": rng.choice(["F", "M"], 400),
+        "day": [f"2020-{month:02}-15" for month in rng.integers(1, 13, 400)],
         "ill": rng.integers(0, 2, 400),
         "ward": np.arange(400) % 4,
     }
@@ -438,7 +442,7 @@ def test_columns_are_published_with_the_noise_that_counting_them_asks(
     without, full = (summary["published_scores"] for summary in runs)
     assert without["columns"] == {}
     ratio = full["noise_std"] / without["noise_std"]
-    assert ratio == pytest.approx(((8 + 2) / 8) ** 0.5)
+    assert ratio == pytest.approx(((8 + 3) / 8) ** 0.5)
     assert (full["epsilon"], full["status"]) == (without["epsilon"], without["status"])
     rows = len(data.test_labels)
     for column in full["columns"].values():
@@ -452,6 +456,7 @@ def test_columns_are_published_with_the_noise_that_counting_them_asks(
         pages.append((tmp_path / folder / "protection.html").read_text())
     page, other = pages
     assert "The test rows by column" in page and "20 to below 40" in page
+    assert "2020-04-02 to below 2020-07-02" in page
     assert "by what the model says of them or a column holds" in page
     assert "The test rows by column" not in other and "or a column holds" not in other
 

@@ -18,6 +18,7 @@ from . import files, literals
 
 _HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"
 _FEW = 20  # rows: in more, the first may be of units, and the last a footer
+_TYPED = "\ue000"  # the point of a number beside texts, whatever mark these have
 _EXACT = 2**53  # float64 holds every whole number below
 
 
@@ -36,10 +37,9 @@ def normal_texts(column: Cells) -> Cells:
         column = pc.replace_substring_regex(column, "[\t\r\n]+", " ")
     if pc.all(pc.string_is_ascii(column), min_count=0).as_py():
         return column
-    names, codes = distinct(column)
-    return pa.chunked_array(
-        [pa.array(map(literals.normal, names)).take(pa.array(codes))]
-    )
+    encoded = column.dictionary_encode().combine_chunks()
+    plain = pa.array(map(literals.normal, encoded.dictionary.to_pylist()), pa.string())
+    return pa.chunked_array([plain.take(encoded.indices)])
 
 
 def column_of(values: Any, source: str) -> Cells:
@@ -99,9 +99,9 @@ def _mixed_texts(values: list[Any], source: str) -> list[str]:
         for kind in kinds
     }
     written = ((value, next(by_kind[type(value)]).as_py()) for value in values)
-    # The number 1.234 beside texts is not 1,234, whatever the texts' thousands are.
+    # The number 1.234 beside texts is not 1,234, and 0.9 is beside 0,9 what it is.
     return [
-        text + "e0" * (not isinstance(value, str) and literals.grouped(text) != "")
+        text if isinstance(value, str) else re.sub("[.](?=[0-9e+-]+$)", _TYPED, text)
         for value, text in written
     ]
 
@@ -109,7 +109,7 @@ def _mixed_texts(values: list[Any], source: str) -> list[str]:
 def texts(column: Cells) -> Cells:
     """(rows,) texts: numbers as they are written, whole ones without a point."""
     if not is_numeric(column):
-        return column
+        return pc.replace_substring(column, _TYPED, ".")
     if pa.types.is_boolean(column.type):
         column = pc.if_else(column, "True", "False")
     elif not pa.types.is_integer(column.type):
@@ -124,8 +124,8 @@ def texts(column: Cells) -> Cells:
 
 def as_codes(column: Cells) -> Cells:
     """(rows,) texts, where 2.0, 2.00 and 2,0 are 2: one code, however it is written."""
-    pattern = r"^(-?(?:0|[1-9][0-9]*))[.,]00?$|(\.[0-9]{3})e0$"  # as `_mixed_texts`
-    return pc.replace_substring_regex(texts(column), pattern, r"\1\2")
+    pattern = "^(-?(?:0|[1-9][0-9]*))[.,]00?$"
+    return pc.replace_substring_regex(texts(column), pattern, r"\1")
 
 
 def distinct(column: Cells) -> tuple[list[str], np.ndarray]:
@@ -165,6 +165,7 @@ def numbers(column: Cells, notation: literals.Notation) -> np.ndarray:
         with contextlib.suppress(pa.ArrowInvalid):
             return _floats(column)
     mark, other = re.escape(decimal), "," if decimal == "." else "."
+    column = pc.replace_substring(column, _TYPED, decimal)
     group, tail = re.escape(thousands or other), f"{mark}[0-9]+"
     if thousands:
         tail = f"(?:{tail})?"
@@ -261,7 +262,7 @@ def place(column: Cells, wrong: np.ndarray) -> str:
     cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
     end = {0: "first\n", len(wrong) - 1: "last\n"}.get(rows[0], "")
     if cause := literals.question(
-        [end * (len(wrong) > _FEW * len(rows)) + cell], "slips"
+        [end * (len(wrong) > _FEW * len(rows)) + cell], "misread", "slips"
     ):
         note += f": {cause}"
     cell = files.quoted(cell)

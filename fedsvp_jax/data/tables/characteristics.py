@@ -62,10 +62,10 @@ def describe(
       variance: of the noise of each.
 
     Returns:
-      values, or cuts between intervals; counts; and of two classes by part shares, of
-      the second class, and odds_ratios against the part with most rows, the reference:
-      [value, the two ends of its 95 % interval], with sampling and noise
-      (`root_interval`). None is an odds ratio beyond all numbers.
+      values, or cuts between intervals (dates and times are texts); counts; and of two
+      classes by part shares, of the second class, and odds_ratios against the part with
+      most rows, the reference: [value, the two ends of its 95 % interval], with
+      sampling and noise (`root_interval`). None is an odds ratio beyond all numbers.
     """
     ends = np.cumsum([*map(num_parts, columns.values())])
     described = {}
@@ -76,7 +76,8 @@ def describe(
         if column.values:
             of_column["values"] = column.values
         else:
-            of_column["cuts"] = [*map(column.unscaled, _cuts(column))]
+            cuts = map(column.unscaled, _cuts(column))
+            of_column["cuts"] = [c if isinstance(c, float) else str(c) for c in cuts]
         if len(cells) == 2:
             of_column |= _compare(cells, variance)
         described[name] = of_column
@@ -96,8 +97,9 @@ def _compare(cells: np.ndarray, variance: float) -> Record:
         (v, x), (y, w), of_reference = part, cells[:, reference], places[reference]
         a = np.stack([x * of_reference, y * of_part])
         b = a + np.stack([w * of_part, v * of_reference])
-        v, x, y, w = np.maximum([v, x, y, w], _LEAST)
-        error = (1 - SHARES) ** 2 * x * y * (x + y) + SHARES**2 * v * w * (v + w)
+        # SE² = θ(1 − θ)·xyvw·(1/x + 1/y + 1/v + 1/w), near Woolf's (1955) of the log.
+        four = np.maximum([v, w, x, y], _LEAST)
+        error = SHARES * (1 - SHARES) * four.prod() * (1 / four).sum()
         odds = root_interval(np.stack([a, b]), cells, noise, error, 2)
         ratios.append([q / (1 - q) if q < 1 else None for q in odds])
     return {"reference": int(reference), "shares": shares, "odds_ratios": ratios}

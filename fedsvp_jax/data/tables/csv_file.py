@@ -29,6 +29,8 @@ _MARKS = {
 # .xlsx and .ods, .xls, .parquet, .sav, .dta, .xpt
 _OTHERS = (b"PK", b"\xd0\xcf", b"PAR1", b"$FL", b"<stata_dta", b"HEADER RECORD")
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
+_BEYOND_ASCII = re.compile(rb"([\xc2-\xf4][\x80-\xbf]+)|[\x80-\xff]")  # UTF-8, or not
+_MIXED = "utf-8, as other lines are: the file mixes encodings"
 _OF_WINDOWS = ', or state encoding = "cp1252" in its schema before a training'
 
 
@@ -52,8 +54,8 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[cells.Columns, For
       path: of the file.
       encoding: of ENCODINGS, where it was stated without the records; a file with the
         mark of UTF-8 or UTF-16 is read as that. None: UTF-8, or else cp1252 with a
-        warning. One byte of one record decides that guess, and it changes how all
-        others are read.
+        warning, unless much of it is UTF-8. One byte of one record decides that guess,
+        and it changes how all others are read.
 
     Raises:
       OSError: it cannot be read.
@@ -121,6 +123,9 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
             text = raw.decode(codec)
         except UnicodeDecodeError as error:
             fault = error
+            if np.mean([*map(bool, _BEYOND_ASCII.findall(raw))]) > 0.2:
+                codecs_ = [_MIXED]
+                break
             continue
         if codec != codecs_[0]:
             warnings.warn(
@@ -132,7 +137,7 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
         f"{path}, line {_line(raw[: fault.start])}, has the byte "
         f"0x{raw[fault.start]:02x}, which "
         f"is not {' or '.join(codecs_)}; save the file as UTF-8"
-        f"{_OF_WINDOWS * ('cp1252' not in codecs_)}"
+        f"{_OF_WINDOWS * (not {'cp1252', _MIXED} & {*codecs_})}"
     )
 
 
@@ -179,10 +184,12 @@ def _columns(
             elif row and len(row) != len(names):
                 wrong.append(f"{line} {len(row)} values")
         note = f"; {len(wrong) - 1} more lines have another number, too"
+        cut = ": is the file cut off in its last line?"
         faults += wrong and [
             f"{wrong[0]}; the header names {len(names)} in line 1"
-            f"{note if len(wrong) > 1 else ''} (delete lines above the header; a "
-            f"{divider!r} inside a cell needs quotes around the cell)"
+            f"{note if wrong[1:] else cut * (0 < len(row) < len(names))} "
+            f"(delete lines above the header; a {divider!r} inside a cell needs quotes "
+            "around the cell)"
         ]
         faults = faults or [f"cannot be read ({error})"]
     if (

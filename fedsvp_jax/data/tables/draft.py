@@ -106,7 +106,6 @@ def proposed(
     class_names: Names = ()
     client_names, of_client = cells.of_clients(columns, client)
     if client is not None:
-        notes["client"] = [_spellings(client_names)]
         with files.collected(faults):
             encoding.check_named(
                 columns[client], "client", f"{source}: column {client}"
@@ -124,7 +123,7 @@ def proposed(
             class_names = class_names[::-1]
         notes["label"] = [
             row_questions.code_question(columns[label], of_client, client_names),
-            _spellings(class_names),
+            row_questions.spellings(class_names),
         ] + [
             f"{name}: a class? if not, leave such rows out"
             for name in class_names
@@ -151,7 +150,7 @@ def proposed(
         test_fraction=None if "split" in columns else 0.2,
     )
     for name, note in row_questions.questions(schema, columns, client, is_open):
-        notes[f"columns.{name}"].append(note)
+        notes["client" if name == client else f"columns.{name}"].append(note)
     # For the console of who has the rows alone: no section of the file has this name.
     notes["rows"] = duplicates.questions(columns, schema.unit, person)
     with files.collected(notes["rows"], "mend this, and keep it to yourself: "):
@@ -416,24 +415,9 @@ def _category(name: str, column: Cells, rest: Cells, source: str) -> Proposal:
             if name.lower() not in (*literals.NO_VALUE, OTHERS)
         ]
         values = (*listed, OTHERS)
-        return SchemaColumn("category", values=values, from_data=values), "; ".join(
-            filter(
-                None,
-                (
-                    hint or f"{count} texts, each a feature" * (count > FEW),
-                    _spellings(listed),
-                ),
-            )
-        )
+        note = hint or f"{count} texts, each a feature" * (count > FEW)
+        return SchemaColumn("category", values=values, from_data=values), note
     return _LEFT_OUT, hint or why
-
-
-def _spellings(names: Sequence[str]) -> str:
-    """A note on texts that differ in capitals alone; "" where none do."""
-    counts = collections.Counter(map(str.casefold, names))
-    alike = [name for name in names if counts[name.casefold()] > 1]
-    words = " and ".join(map(files.quoted, alike))
-    return words and f"{words} differ in capitals alone: write them one way"
 
 
 def _numeric(column: SchemaColumn, values: np.ndarray) -> Proposal:

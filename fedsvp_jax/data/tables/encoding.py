@@ -18,11 +18,12 @@ from fedsvp_jax.core.settings import MAX_ATTRIBUTES, nearest
 from ..dataset import CellMasks, Column
 from . import cells, files, literals
 from .cells import Cells, Columns, place
-from .schema import OTHERS, Schema, SchemaColumn, table_header, written
+from .schema import OTHERS, UNITS, Schema, SchemaColumn, table_header, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
 _SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
+_YEAR = 366  # days from a bound: beyond, one date of most cells is no true one
 _SEEN = 2**12  # rows of which more different numbers are no categories
 # (rows, width) features; categories, if they are few; cells that were changed; the
 # column with the cells' extremes in the place of its bounds
@@ -154,15 +155,16 @@ def _encode_column(
     Among the masks that of `"-9"` has cells beyond a bound whose number may mean a
     missing one, if most of those beyond this bound do; they are clamped, too. So has
     that of `"2"`, of whole numbers whose bounds are 0 and 1, the cells that are 2.
-    A single -9 is a code only among rows that a model predicts.
+    A single -9 is a code only among rows that a model predicts. So has that of
+    `"1900-01-01"` cells of one date, if most beyond a bound are, a year from it.
     """
     if column.type == "category":
         return _encode_category(values, column, source, of_model)
     numbers, missing = numbers_of(values, column, notation, source, of_model)
-    attribute, is_whole = None, not (numbers[~missing] % 1).any()
+    is_number = column.type == "number"
+    attribute, is_whole = None, is_number and not (numbers[~missing] % 1).any()
     if (
-        column.type == "number"
-        and column.fill is None
+        column.fill is None
         and not (column.missing or column.limits)
         and is_whole
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
@@ -175,16 +177,18 @@ def _encode_column(
     below, above = numbers < low, numbers > high
     masks = {"clamped": below | above, "missing": missing}
     for beyond in (below, above):
-        if column.type != "number":
-            continue
         values, counts = np.unique(numbers[beyond & ~missing], return_counts=True)
-        near = is_whole & (high - low == 1) & (abs(values - low - 0.5) == 1.5)
+        distance = abs(values - values.clip(low, high))
+        near = is_whole & (high - low == 1) & (distance == 1)
         distant = (values <= 0) | (values > high + 1)
         distant &= (counts > 1) | of_model & (abs(values) > 1)
         codes = [*values[near]] or [*filter(literals.is_mark, values[distant])]
+        if not is_number:
+            codes = [*values[(distance > _YEAR) & (counts > max(1, beyond.sum() / 2))]]
         is_code = np.isin(numbers, codes) & ~missing
         if near.any() or 2 * is_code.sum() > beyond.sum():
-            masks[", ".join(f'"{code:.15g}"' for code in codes)] = is_code
+            unit = UNITS.get(column.type, "{:.15g}".format)
+            masks[", ".join(f'"{unit(code)}"' for code in codes)] = is_code
             masks["clamped"] &= ~is_code
     ends = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
     extremes = dataclasses.replace(column, bounds=ends)

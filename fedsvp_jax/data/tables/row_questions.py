@@ -4,6 +4,7 @@ A draft asks it of its columns, and a training, a site or a prediction of those 
 given schema declares. Nothing that is trained or sent follows from the answers here.
 """
 
+import collections
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,8 @@ def questions(
     part = pa.array(order[: dependences.CELLS // 8 // len(columns)])
     sample = Columns((name, column.take(part)) for name, column in columns.items())
     names, clients = cells.of_clients(sample, client)
+    if client:
+        yield client, spellings(cells.of_clients(columns, client)[0])
     notation = encoding.notation_of(schema, sample)
     for name, kind in schema.features.items():
         if name not in sample or not (kind.from_data or rows > FEW):
@@ -86,10 +89,25 @@ def questions(
                 yield name, literals.question(cells.distinct(column)[0], "forms")
         if marks:
             yield name, f"{', '.join(marks)}: a missing {kind.type}? {STATE}"
+        if kind.type == "category":
+            yield name, spellings(cells.distinct(column)[0])
         if kind.type == "category" or (is_number and is_pair):
             question = code_question(column, clients[fits], names)
             if kind.from_data or question != _MIXED:
                 yield name, question
+
+
+def spellings(names: Sequence[str]) -> str:
+    """What to ask of texts of which one is misread, or some differ in capitals or
+    blanks alone; "" where none do.
+    """
+    plain = {name: "".join(name.casefold().split()) for name in names}
+    counts = collections.Counter(plain.values())
+    alike = [files.quoted(name) for name, key in plain.items() if counts[key] > 1]
+    return literals.question(["\n".join(names)], "misread") or (
+        f"{files.shortened(alike)} differ in capitals or blanks alone: write them one "
+        "way" * bool(alike)
+    )
 
 
 def missing_codes(numbers: np.ndarray) -> list[float]:

@@ -96,7 +96,7 @@ _WRITTEN: dict[str, tuple[Any, str, Callable[[str], float]]] = {
     "date": (datetime.date, "dates such as 2024-12-31", literals.days),
     "time": (datetime.time, "times such as 08:30:00", literals.hours),
 }
-_UNITS: dict[str, Callable[[float], Any]] = {
+UNITS: dict[str, Callable[[float], Any]] = {
     "date": literals.date_of,
     "time": literals.time_of,
 }
@@ -167,7 +167,7 @@ class SchemaColumn(Settings):
         low, high = self.bounds
         share, span = (1 + float(feature)) / 2, high - low
         above = np.expm1(share * np.log1p(span)) if self.log else share * span
-        return _UNITS.get(self.type, float)(low + above)
+        return UNITS.get(self.type, float)(low + above)
 
     @property
     def category_features(self) -> np.ndarray:
@@ -514,7 +514,7 @@ def written(declared: Schema | SchemaColumn, section: str = "") -> dict[str, str
     keys, unit = _KEYS[section], None
     if isinstance(declared, SchemaColumn):
         keys = {key: key for key in TYPES[declared.type]}
-        unit = _UNITS.get(declared.type)
+        unit = UNITS.get(declared.type)
     defaults = {field.name: field.default for field in dataclasses.fields(declared)}
     return {
         key: _toml(getattr(declared, name), unit)

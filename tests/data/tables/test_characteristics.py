@@ -87,7 +87,7 @@ def test_shares_and_odds_ratios_without_noise_are_those_of_the_counts() -> None:
     assert ratios[1][0] == pytest.approx(odds, rel=0.01)
     woolf = 1.96 * np.sqrt(1 / 60 + 1 / 30 + 1 / 20 + 1 / 40)
     wanted = odds * np.exp([-woolf, woolf])
-    assert ratios[1][1:] == pytest.approx(wanted, rel=0.15)
+    assert ratios[1][1:] == pytest.approx(wanted, rel=0.03)
     assert ratios[2][0] is None and ratios[2][2] is None and ratios[2][1] > 1
 
 

@@ -140,6 +140,18 @@ REFUSED = {
         table_of() + "1\n2\n",
         "line 22, has 1 values; .*another number, too",
     ),
+    "a file that was cut off": (
+        table_of() + "1",
+        "line 22, has 1 values; the header names 2 in line 1: is the file cut off in",
+    ),
+    "a short line before others": (
+        table_of().replace("\n", "\n1\n", 1) + "\n",
+        r"line 2, has 1 values; the header names 2 in line 1 \(delete lines",
+    ),
+    "a long last line": (
+        table_of() + "1,no,2",
+        r"line 22, has 3 values; the header names 2 in line 1 \(delete lines",
+    ),
     "an open quote": (table_of() + '1,"no\n', "line 22, .*opens a quote that no later"),
     "a long text among numbers": (
         table_of(x=with_one(NUMBERS, "z" * 1000)),
@@ -311,6 +323,25 @@ def test_latin_1_is_read_with_a_warning(tmp_path: pathlib.Path) -> None:
     with pytest.warns(UserWarning, match="read as Windows-1252"):
         data = load(tmp_path / "a.csv", content)
     assert data.columns["t"].categories == ("Gen\xe8ve", "Z\xfcrich")
+
+
+@pytest.mark.parametrize("last", [10, 20])
+@pytest.mark.parametrize("stated", ["", "utf-8"])
+def test_a_file_that_mixes_encodings_is_refused(
+    tmp_path: pathlib.Path, stated: str, last: int
+) -> None:
+    """For one line of 20 all others were read as ZÃ¼rich."""
+    lines = table_of(t=["Zürich", "Genève"] * 10).encode().splitlines(keepends=True)
+    lines[9:last] = [line.decode().encode("latin-1") for line in lines[9:last]]
+    mixes = "line 10, .* not utf-8, as other lines are: the file mixes enc.*as UTF-8$"
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(ValueError, match=f"a.csv, {mixes}"):
+        csv_file.read(path, stated or None)
+    path.write_bytes(b"".join(lines).decode(errors="ignore").encode("latin-1"))
+    if stated:  # what a file of DOS has is not Windows-1252 either
+        with pytest.raises(ValueError, match='as UTF-8, or state encoding = "cp1252"'):
+            csv_file.read(path, stated)
 
 
 DECLARED = """

@@ -1145,16 +1145,37 @@ def test_dates_that_may_mean_a_missing_one_are_asked_of(mark: str) -> None:
 def test_persons_at_several_clients_are_counted_before_a_training() -> None:
     table = {
         "patient": [f"p{n // 2}" for n in range(ROWS)],
-        "site": [["A", "B"][n % 2 * (n < 8)] for n in range(ROWS)],
+        "site": [["A", "B"][n % 2 * (n < 8) or n // 100] for n in range(ROWS)],
         "age": AGES,
         "died": DIED,
     }
     notes = draft.proposed(table, label="died", client="site", source="a").notes
     assert "a: 4 of 60 persons have rows at several clients" in notes["rows"]
-    assert "keep the rows that each has at one client" in notes["rows"]
+    assert "rows; keep the rows that each has at one client" in notes["rows"]
+    numbered = table | {
+        "patient": [n % 25 for n in range(ROWS)],
+        "site": ["A"] * 60 + ["B"] * 30 + ["C"] * 30,
+    }
+    notes = draft.proposed(numbered, label="died", client="site", source="a").notes
+    question = "rows; does each client number its own? Then make the id unique"
+    assert question in notes["rows"]
     table["site"] = ["A"] * 60 + ["B"] * 60
     notes = draft.proposed(table, label="died", client="site", source="a").notes
     assert "rows" not in notes
+
+
+def test_spellings_of_clients_classes_and_categories_are_asked_of() -> None:
+    """The draft asked, and a training under a schema did not."""
+    table = {
+        "x": each("krank", "KRANK", "gesund"),
+        "site": each("Bern", "BERN", "Graz"),
+        "died": each("gÃ¼nstig", "tot"),
+    }
+    notes = draft.proposed(table, label="died", client="site", source="a").notes
+    alike = " differ in capitals or blanks alone: write them one way"
+    assert notes["client"] == f"'BERN', 'Bern'{alike}"
+    assert notes["columns.x"] == f"'KRANK', 'krank'{alike}"
+    assert "was 'gÃ¼nstig' read in a wrong encoding?" in notes["label"]
 
 
 def test_categories_beside_limits_are_no_numbers() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.tables import row_questions, table_file
+from fedsvp_jax.data.tables import literals, row_questions, table_file
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 from fedsvp_jax.data.tables.table import from_table, load_rows
 
@@ -76,6 +76,26 @@ FAULTS: list[tuple[str, Callable[[np.ndarray], np.ndarray], str]] = [
         "smokes",
         lambda x: np.where(WEST, 1 - x, x),
         "smokes: '0' in .* % of the cells of client West, .* the other way round",
+    ),
+    (
+        "hospital",
+        lambda x: np.where(WEST & EVERY, "WEST", x),
+        "hospital: 'WEST', 'West' differ in capitals or blanks alone: write them",
+    ),
+    (
+        "hospital",
+        lambda x: np.where(EVERY, np.where(WEST, "St.Gallen", "St. Gallen"), x),
+        "hospital: 'St. Gallen', 'St.Gallen' differ in capitals or blanks alone",
+    ),
+    (
+        "hospital",
+        lambda x: np.where(WEST, "ZÃ¼rich", x),
+        "hospital: was 'ZÃ¼rich' read in a wrong encoding",
+    ),
+    (
+        "asthma",
+        lambda x: np.where((x == "no") & EVERY, " No", x),
+        "asthma: 'No', 'no' differ in capitals",
     ),
 ]
 
@@ -164,3 +184,15 @@ def test_a_blank_column_is_not_asked_of() -> None:
     assert not any(
         text for _, text in row_questions.questions(SCHEMA, columns, "hospital")
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Zürich", "MÃ", "São Paulo", "SÃO PAULO", "Åbo–Ängelholm", "Âge", "„Ä“", "Łódź"],
+)
+def test_a_name_is_misread_where_utf_8_was_read_as_windows_1252(name: str) -> None:
+    asked = row_questions.spellings(["A", name, "Bern"])
+    assert asked == ""
+    text = name.encode().decode("cp1252", errors="ignore")
+    asked = row_questions.spellings(["A", literals.normal(text), "Bern"])
+    assert f"was {literals.normal(text)!r} read in a wrong enc" in asked

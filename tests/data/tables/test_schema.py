@@ -29,7 +29,7 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.report import headline
 
 pytestmark = pytest.mark.hole
-ROWS = 60
+ROOT, ROWS = pathlib.Path(__file__).parents[3], 60
 WAGE, TOWNS, ILL = np.arange(ROWS) % 31 + 0.5, ("a", "b", "c"), ("no", "yes")
 TABLE = {
     "wage": WAGE,
@@ -119,10 +119,8 @@ def test_a_cell_of_one_row_changes_how_no_other_is_read(
         assert (plain.train_inputs != other.train_inputs).any(1).sum() <= 1
         foreign = b"\x81"
     match = f"line 9, has the byte 0x{foreign.lstrip(b'Orl')[0]:02x}.* not {encoding}"
-    # What a file of DOS has is not Windows-1252 either.
-    remedy = "as UTF-8" + ', or state encoding = "cp' * (encoding == "utf-8")
-    end = "" if encoding == "utf-8" else "$"
-    with pytest.raises(ValueError, match=f"{match}.*{remedy}{end}"):
+    mixes = ", as other lines are: the file mixes encodings" * (encoding == "utf-8")
+    with pytest.raises(ValueError, match=f"{match}{mixes}; save .*as UTF-8$"):
         declared_inputs(tmp_path, encoding, {column: foreign}, said)
     with pytest.raises(ValueError, match=r"line [29], .* not utf-8"):
         load_rows(tmp_path / "a.csv", from_toml(FILE.format(encoding=""), "s"))
@@ -385,6 +383,28 @@ def test_shares_of_other_classes_are_said_to_who_has_the_rows(
     assert not any("98" in text or "0.7" in text for text in messages)
 
 
+def test_the_manual_says_how_many_swapped_rows_join_refuses_or_asks_of() -> None:
+    """It said that `join` refuses them; of 141 rows of .6 and .4 it only asked."""
+    text = " ".join((ROOT / "docs" / "deploy.md").read_text().split())
+    stated = re.findall(r"from (\d+) (?:rows on )?at (\.\d) and (\.\d)", text)
+    assert len(stated) == 2 and "From a third of that on it asks." in text
+    for digits, *shares in stated:
+        first, second = map(float, shares)
+        schema = Schema({"wage": NUMBER}, "ill", ILL, (first, second))
+        for count, warns in (
+            (int(digits), "far better"),
+            (-(-int(digits) // 3), "better"),
+        ):
+            for rows in (count, count // 2):
+                ill = [ILL[n < round(first * rows)] for n in range(rows)]  # mirrored
+                table = {"wage": np.arange(rows) / rows, "ill": ill}
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    from_table(table, schema=schema)
+                says = SHARES.format(warns) in str([one.message for one in caught])
+                assert says == (rows == count), (count, rows)
+
+
 def test_a_client_whose_classes_are_swapped_is_named() -> None:
     """Bern's 70 % among three hospitals of 30 % trained a useless model, silently."""
     ill = {"Chur": 18, "Bern": 42, "Genf": 18}
@@ -489,6 +509,25 @@ missing = ["-9"]
 type = "category"
 values = ["female", "male", "*"]
 """
+
+
+@pytest.mark.filterwarnings("ignore:.*rows are left out")
+def test_cells_of_persons_are_said_to_be_counted_over_all_rows() -> None:
+    """Rows that [person] leaves out train nothing, and their cells were counted."""
+    schema = from_toml(CELLS + "[person]\ncolumn = 'id'\nrows = 1\n", "s")
+    table = {
+        "weight": ["", "80"] * 20,
+        "sex": ["male"] * 40,
+        "ill": ["no", "yes"] * 20,
+        "id": [f"p{n // 2}" for n in range(40)],
+    }
+    data = from_table(table, schema=schema)
+    assert len(data.train_labels) + len(data.test_labels) == 20
+    line = "20 of 40 cells (of all rows, also those left out) are missing"
+    assert line in headline.filled("changed_rows", data)
+    table = {name: cells for name, cells in table.items() if name != "id"}
+    data = from_table(table, schema=from_toml(CELLS, "s"))
+    assert "20 of 40 cells are missing" in headline.filled("changed_rows", data)
 
 
 @pytest.mark.hole
@@ -656,6 +695,7 @@ def test_words_in_the_place_of_numbers_are_answered_by_numbers() -> None:
         (-1, "Mittelwert", "in row 40, or 41 with the header: a footer?)"),
         (-1, "1O", "in row 40, or 41 with the header)"),
         (7, "Jahre", "in row 8, or 9 with the header)"),
+        (7, "MÃ¼ller", "with the header: was 'MÃ¼ller' read in a wrong encoding?"),
         (7, "2,4-", "with the header: a minus behind the number? write -2.4)"),
         (
             7,

@@ -1,5 +1,6 @@
 """Workbooks and files of statistics programs: one row says nothing of the others."""
 
+import dataclasses
 import datetime
 import pathlib
 from typing import Any
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, table, table_file
+from fedsvp_jax.data.tables import cells, draft, table, table_file
+from fedsvp_jax.data.tables.schema import from_toml
 
 pytestmark = pytest.mark.hole
 SCHEMA = """schema = 1
@@ -43,12 +45,33 @@ def test_a_cell_without_a_number_multiplies_no_other_by_1000(
         book.active.append(row)
     book.save(path)
     column = 'type = "number"\nbounds = [0, 10000]\nfill = 0\n'
-    if last == "NA":
-        with pytest.raises(ValueError, match=r"numbers and texts \('1.234e0'"):
-            read(path, column)
-    else:
-        (dose,) = (read(path, column) + 1) * 5000
-        assert dose == pytest.approx(1.234, abs=1e-3)
+    (dose,) = (read(path, column) + 1) * 5000
+    assert dose == pytest.approx(1.234, abs=1e-3)
+
+
+@pytest.mark.parametrize("stated", ['","\nthousands = "."', '","', '"."'])
+def test_texts_beside_a_sheets_numbers_are_read_by_the_decimal_mark(
+    stated: str,
+) -> None:
+    """German Excel shows 0.9 as 0,9; beside the text 0,9 the number was blamed."""
+    typed = [0.9, 1.234, -2.5, 3, 1.5e-7] * 4
+    cases = {"dose": [*typed, *["0,9", "1,25"] * 2], "ill": ["no", "yes"] * 12}
+    text = SCHEMA.replace('","\nthousands = "."', stated)
+    schema = from_toml(text + 'type = "number"\nbounds = [-10, 10]\n', "s")
+    data = table.from_table(cases, schema=schema)
+    values = 10 * np.concatenate([data.train_inputs, data.test_inputs])[:, 0]
+    expected = [*typed, 0.9, 1.25, 0.9, 1.25]
+    assert np.sort(values) == pytest.approx(np.sort(expected), abs=1e-5)
+    drafted = draft.proposed(cases, label="ill", client=None, source="a").schema
+    assert drafted.decimal == "," and drafted.columns["dose"].bounds == (-2.5, 3)
+    with pytest.raises(
+        ValueError, match=r"decimal mark other .*'0,9' in row 21.* of 4"
+    ):
+        table.from_table(cases, label="ill")
+    points = {"dose": [*typed, *["0.9", "1.25"] * 2], "ill": cases["ill"]}
+    assert draft.proposed(points, label="ill", client=None, source="a").schema == (
+        dataclasses.replace(drafted, decimal=".")
+    )
 
 
 def test_a_code_of_three_decimals_is_the_same_beside_a_text() -> None:
