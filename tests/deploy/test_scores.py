@@ -243,7 +243,7 @@ def test_every_log_charges_the_count_once_and_its_ledger_says_so(
         "one sum of all sites' counts of test rows, by class and by what the model",
         "this site was asked to count its test rows",
         "and was made once.",
-        "Which rows are for the test depends on their client alone",
+        "No value of a row decides whether it is for the test; only the client",
     ):
         assert sentence in text, sentence
     # The page denied the test rows the ε that it had just promised them.

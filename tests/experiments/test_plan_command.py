@@ -598,9 +598,12 @@ def test_a_plan_recommends_an_epsilon_or_says_why_none() -> None:
 @pytest.mark.parametrize(
     ("broken", "end"),
     [
-        ((7.36, 25.6), "Then 1 is the largest of those tried that still promises some"),
+        (
+            (7.36, 25.6),
+            "Should that happen, ε ≤ 1, of those tried, still promises some",
+        ),
         ((12.0, 25.6), "None of those tried promises protection then."),
-        ((2.0, 7.0), "Then 3 is the largest of those tried that still promises some"),
+        ((2.0, 7.0), "Should that happen, ε ≤ 3, of those tried, still promises some"),
     ],
 )
 def test_a_plan_says_which_epsilon_outlasts_a_broken_sum(broken: Any, end: str) -> None:
