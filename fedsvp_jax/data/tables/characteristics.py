@@ -62,7 +62,7 @@ def describe(
       variance: of the noise of each.
 
     Returns:
-      values, or cuts between intervals (dates and times are texts); counts; and of two
+      values; cuts between intervals (dates and times are texts); counts; and of two
       classes by part shares, of the second class, and odds_ratios against the part with
       most rows, the reference: [value, the two ends of its 95 % interval], with
       sampling and noise (`root_interval`). None is an odds ratio beyond all numbers.
@@ -72,15 +72,14 @@ def describe(
     for (name, column), cells in zip(
         columns.items(), np.split(counts, ends, axis=1), strict=False
     ):
-        of_column: Record = {"counts": cells.tolist()}
-        if column.values:
-            of_column["values"] = column.values
-        else:
-            cuts = map(column.unscaled, _cuts(column))
-            of_column["cuts"] = [c if isinstance(c, float) else str(c) for c in cuts]
+        cuts = [] if column.values else map(column.unscaled, _cuts(column))
+        described[name] = {
+            "values": column.values,
+            "cuts": [c if isinstance(c, float) else str(c) for c in cuts],
+            "counts": cells.tolist(),
+        }
         if len(cells) == 2:
-            of_column |= _compare(cells, variance)
-        described[name] = of_column
+            described[name] |= _compare(cells, variance)
     return described
 
 
