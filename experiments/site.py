@@ -192,16 +192,6 @@ def _reads(verb: str) -> set[str]:
     return settings - {*re.findall(r"\w+", but)} | {*re.findall(r"--(\w+)", of_usage)}
 
 
-def _check_flags(verb: str, values: Any) -> None:
-    """Raises ValueError: a flag that the verb needs is absent, or one is not read."""
-    needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
-    if absent := [f"--{name}" for name in needed if not values[name].value]:
-        raise ValueError(f"state {' and '.join(absent)}")
-    unread = sorted(set().union(*map(_reads, _USAGE)) - _reads(verb))
-    if typed := [f"--{name}" for name in unread if values[name].present]:
-        raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
-
-
 def main(arguments: list[str]) -> None:
     """Does what the first word says."""
     values = flags.FLAGS
@@ -210,7 +200,12 @@ def main(arguments: list[str]) -> None:
         raise ValueError(f"say site and one of {', '.join(_USAGE)}, got {verb!r}")
     if verb != "node" and len(words) != (verb not in ("init", "abandon")):
         raise ValueError(f"say site {verb} {_USAGE[verb]}")
-    _check_flags(verb, values)
+    needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
+    if absent := [f"--{name}" for name in needed if not values[name].value]:
+        raise ValueError(f"state {' and '.join(absent)}")
+    unread = sorted(set().union(*map(_reads, _USAGE)) - _reads(verb))
+    if typed := [f"--{name}" for name in unread if values[name].present]:
+        raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
     acts = {"propose": _propose, "node": _node, "test": _test, "abandon": _abandon}
     try:
         acts.get(verb, _begin)(words, values)

@@ -131,9 +131,13 @@ def groups(results: Rows) -> dict[Group, BySeed]:
     for row in sorted(results, key=operator.itemgetter("seed", "round")):
         seeds = by_group.setdefault(group_of(row), {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
+    order = sorted(
+        by_group,
+        key=lambda g: (g.mechanism != "none", *(-1.0 if v is None else v for v in g)),
+    )
     return {
         group: {seed: [*rounds.values()] for seed, rounds in by_group[group].items()}
-        for group in sorted(by_group, key=_order)
+        for group in order
     }
 
 
@@ -145,12 +149,6 @@ def group_of(row: Record) -> Group:
         read.number(row["epsilon"]) if by_epsilon else None,
         read.number(row.get("total_epsilon")),
     )
-
-
-def _order(group: Group) -> tuple[bool, str, list[float]]:
-    mechanism, *settings = group
-    levels = [-1.0 if value is None else value for value in settings]
-    return mechanism != "none", mechanism, levels
 
 
 def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:

@@ -15,6 +15,7 @@ import json
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -195,29 +196,23 @@ class ScoreRelease(NamedTuple):
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
         number, bins = counts.shape
 
-        def estimate(
-            a: np.ndarray, b: np.ndarray, error: np.ndarray, degree: int
-        ) -> list[float]:
-            slopes = np.stack([a, b]) + np.zeros_like(counts)
-            return root_interval(slopes, counts, covariance, error, degree)
-
+        estimate = partial(root_interval, counts=counts, covariance=covariance)
         right = np.arange(bins) * number // bins == np.arange(number)[:, None]
-        of_rows, everywhere = rows * SHARES * (1 - SHARES), np.ones((number, bins))
-        scores = {"accuracy": estimate(right, everywhere, of_rows, 1)}
+        of_rows = rows * SHARES * (1 - SHARES)
+        scores = {"accuracy": estimate(right, 1, of_rows, 1)}
         if number == 2:
             wins = np.tri(bins, k=-1) + np.eye(bins) / 2
             slopes = np.stack([counts[1] @ wins, wins @ counts[0]])
             zeros, ones = by_class.clip(1)
             error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
-            pairs = by_class[::-1, None] * everywhere
-            scores["AUC"] = estimate(slopes, pairs, error, 2)
+            scores["AUC"] = estimate(slopes, by_class[::-1, None], error, 2)
             middle = (2 * np.arange(bins) + 1) / bins - 1
             odds = _HALFWAY * middle / (1 - np.abs(middle))
             chances = (1 + np.tanh(odds / 2)) / 2
-            scores["share"] = estimate(everywhere * [[0], [1]], everywhere, of_rows, 1)
+            scores["share"] = estimate([[0], [1]], 1, of_rows, 1)
             off = (chances[:, None] - SHARES) ** 2
             error = (counts.sum(0) @ off).clip(0)
-            scores["mean"] = estimate(everywhere * chances, everywhere, error, 1)
+            scores["mean"] = estimate(chances, 1, error, 1)
         return {
             "sites": sites,
             "rows": round(rows),

@@ -6,6 +6,7 @@ cut at its knots where it has any, else at the quarters of its scale (of bounds 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -86,12 +87,12 @@ def describe(
 def _compare(cells: np.ndarray, variance: float) -> Record:
     """What `describe` says of a column's (2, parts) counts."""
     places = np.eye(cells.shape[1])
-    noise, reference = variance * places, cells.sum(0).argmax()
+    estimate = partial(root_interval, counts=cells, covariance=variance * places)
+    reference = cells.sum(0).argmax()
     shares, ratios = [], []
     for part, of_part in zip(cells.T, places, strict=True):
-        slopes = np.stack([of_part * [[0], [1]], of_part * [[1], [1]]])
         error = max(part.sum(), 1) * SHARES * (1 - SHARES)
-        shares.append(root_interval(slopes, cells, noise, error, 1))
+        shares.append(estimate(of_part * [[0], [1]], of_part, error, 1))
         # T = (1 − θ)·xy − θ·vw is 0 where θ/(1 − θ) is the odds ratio xy/vw.
         (v, x), (y, w), of_reference = part, cells[:, reference], places[reference]
         a = np.stack([x * of_reference, y * of_part])
@@ -99,6 +100,6 @@ def _compare(cells: np.ndarray, variance: float) -> Record:
         # SE² = θ(1 − θ)·xyvw·(1/x + 1/y + 1/v + 1/w), near Woolf's (1955) of the log.
         four = np.maximum([v, w, x, y], _LEAST)
         error = SHARES * (1 - SHARES) * four.prod() * (1 / four).sum()
-        odds = root_interval(np.stack([a, b]), cells, noise, error, 2)
+        odds = estimate(a, b, error, 2)
         ratios.append([q / (1 - q) if q < 1 else None for q in odds])
     return {"reference": int(reference), "shares": shares, "odds_ratios": ratios}

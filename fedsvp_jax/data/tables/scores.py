@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from fedsvp_jax.core.files import Record
 
@@ -117,11 +118,12 @@ def auc_variance(areas: np.ndarray, ones: float, zeros: float) -> np.ndarray:
 
 
 def root_interval(
-    slopes: np.ndarray,
-    counts: np.ndarray,
-    covariance: np.ndarray,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
     error: np.ndarray,
     degree: int,
+    counts: np.ndarray,
+    covariance: np.ndarray,
 ) -> list[float]:
     """The share θ at which T(θ) = Σ (a − θb)c / degree is 0, from counts with noise.
 
@@ -129,15 +131,17 @@ def root_interval(
     d = a − θb and S the noise's covariance (Fieller 1954).
 
     Args:
-      slopes: (2, classes, places) a and b, dT/dc of a T of this degree in c.
-      counts: (classes, places) c.
-      covariance: (places, places) S, of the counts of each class.
+      a: with b, dT/dc of a T of this degree in c; like c, or as broadcast to it.
+      b: as a.
       error: by θ of `SHARES`, the variance of T that the rows' sampling alone has.
       degree: 1 or 2.
+      counts: (classes, places) c.
+      covariance: (places, places) S, of the counts of each class.
 
     Returns:
       θ where T is nearest to 0, and the ends of its interval.
     """
+    slopes = np.stack(np.broadcast_arrays(a, b, counts)[:2])
     at_zero, fall = (slopes * counts).sum((1, 2))
     ((aa, ab), (_, bb)) = np.einsum(
         "aci,ij,bcj->ab", slopes, covariance, slopes, optimize=True
