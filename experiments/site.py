@@ -203,8 +203,8 @@ def main(arguments: list[str]) -> None:
     needed = re.findall(r" --(\w+)=", " " + _USAGE[verb])
     if absent := [f"--{name}" for name in needed if not values[name].value]:
         raise ValueError(f"state {' and '.join(absent)}")
-    unread = sorted(set().union(*map(_reads, _USAGE)) - _reads(verb))
-    if typed := [f"--{name}" for name in unread if values[name].present]:
+    unread = set().union(*map(_reads, _USAGE)) - _reads(verb)
+    if typed := [f"--{name}" for name in sorted(unread) if values[name].present]:
         raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
     acts = {"propose": _propose, "node": _node, "test": _test, "abandon": _abandon}
     try:

@@ -66,8 +66,8 @@ def effects(run: RunFiles, folder: Path) -> list[Effect]:
 def log_odds(schema: Schema, bias: np.ndarray, kernel: np.ndarray) -> list[Effect]:
     """The `effects` of a model's weights, (2,) and (f, 2)."""
     names, rows = changes(schema)
-    values = rows @ difference(bias, kernel)
-    return [(*name, value) for name, value in zip(names, values, strict=True)]
+    values = zip(names, rows @ difference(bias, kernel), strict=True)
+    return [(*name, value) for name, value in values]
 
 
 def noise_stds(run: RunFiles) -> np.ndarray | None:

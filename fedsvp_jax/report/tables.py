@@ -133,7 +133,7 @@ def groups(results: Rows) -> dict[Group, BySeed]:
         seeds.setdefault(row["seed"], {})[row["round"]] = row
     order = sorted(
         by_group,
-        key=lambda g: (g.mechanism != "none", *(-1.0 if v is None else v for v in g)),
+        key=lambda g: (g.mechanism != "none", *(value or 0.0 for value in g)),
     )
     return {
         group: {seed: [*rounds.values()] for seed, rounds in by_group[group].items()}

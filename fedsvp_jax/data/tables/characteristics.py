@@ -5,7 +5,7 @@ cut at its knots where it has any, else at the quarters of its scale (of bounds 
 1 apart, as 0 and 1 are, at the middle).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -15,16 +15,14 @@ from fedsvp_jax.core.files import Record
 from .schema import SchemaColumn
 from .scores import SHARES, root_interval
 
-_LEAST = 0.5  # rows of a cell in an odds ratio's error (Haldane 1956)
-
 
 def _cuts(column: SchemaColumn) -> np.ndarray:
     """Between intervals, by the first feature of a number, which is in [−1, 1]."""
-    points: Sequence[float] | np.ndarray = column.knots
+    points = np.array(column.knots)
     if column.type == "date":  # of whole days
         points = np.ceil(np.quantile(column.bounds, [0.25, 0.5, 0.75]))
     if len(points):
-        return column.scaled(np.array(points))[:, 0]
+        return column.scaled(points)[:, 0]
     return np.array([0.0] if np.ptp(column.bounds) == 1 else [-0.5, 0.0, 0.5])
 
 
@@ -91,15 +89,16 @@ def _compare(cells: np.ndarray, variance: float) -> Record:
     reference = cells.sum(0).argmax()
     shares, ratios = [], []
     for part, of_part in zip(cells.T, places, strict=True):
-        error = max(part.sum(), 1) * SHARES * (1 - SHARES)
+        error = part.sum().clip(1) * SHARES * (1 - SHARES)
         shares.append(estimate(of_part * [[0], [1]], of_part, error, 1))
         # T = (1 − θ)·xy − θ·vw is 0 where θ/(1 − θ) is the odds ratio xy/vw.
         (v, x), (y, w), of_reference = part, cells[:, reference], places[reference]
         a = np.stack([x * of_reference, y * of_part])
         b = a + np.stack([w * of_part, v * of_reference])
+        # Of no fewer than half a row of each (Haldane 1956), with
         # SE² = θ(1 − θ)·xyvw·(1/x + 1/y + 1/v + 1/w), near Woolf's (1955) of the log.
-        four = np.maximum([v, w, x, y], _LEAST)
+        four = np.maximum([v, w, x, y], 0.5)
         error = SHARES * (1 - SHARES) * four.prod() * (1 / four).sum()
         odds = estimate(a, b, error, 2)
         ratios.append([q / (1 - q) if q < 1 else None for q in odds])
-    return {"reference": int(reference), "shares": shares, "odds_ratios": ratios}
+    return {"reference": reference, "shares": shares, "odds_ratios": ratios}
