@@ -223,6 +223,13 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     text = page_of(run_dir)
     assert "of rows for the test, by the published scores" not in text
     assert f"which the published scores count: at most {right} of 100" in text
+    # A number stood alone that noise had made.
+    published |= {"AUC": [1.0, 0.8, 1.0]}
+    change(run_dir / "summary.json", published_scores=published)
+    own_page = report.write_run_report(run_dir).read_text()
+    for text in (own_page, (run_dir / "protection.html").read_text()):
+        assert "AUC between 0.80 and 1.00" in text and "AUC 1.0" not in text
+    assert own_page.count("AUC between 0.80 and 1.00") == 2  # among the facts, too
 
 
 @pytest.mark.hole
