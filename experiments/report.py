@@ -6,8 +6,8 @@ DIR is the --output_dir of a run or a sweep, and gets report.html. That of a swe
 gets table.md, .tex and .csv, and its table is printed. If several folders are named,
 they are compared in compare.html, which is written to their common parent folder or to
 --compare_to, and in a table, which is printed.
-DIR may be a model file, such as a federation's model.safetensors, or its folder: then
-its odds ratios go into coefficients.csv beside it.
+DIR may be a model file, such as a federation's model.safetensors: then its odds ratios
+go into coefficients.csv beside it.
 --plugin=FILE.py is what a run with a mechanism from outside was started with.
 The camera above a plot of a page saves it as SVG; the button below, its numbers as CSV.
 
@@ -24,7 +24,6 @@ from absl import flags
 from fedsvp_jax import report
 from fedsvp_jax.report import read
 from fedsvp_jax.run import plugin
-from fedsvp_jax.run.trained_model import MODEL
 
 from . import command, messages, printed
 
@@ -41,9 +40,8 @@ def rebuild(folder: Path) -> list[Path]:
     Raises:
       ValueError: a file is missing or damaged, or plotly is not installed.
     """
-    model = folder / MODEL if folder.is_dir() else folder
-    if model.is_file() and not (folder / "config.json").exists():
-        return [report.write_coefficients(model)]
+    if folder.is_file():
+        return [report.write_coefficients(folder)]
     files = read.read_folder(folder)
     if file := plugin.missing(files.config):
         print(

@@ -55,6 +55,12 @@ from . import command, messages
 
 command.define("schema")
 _TODO = re.compile("^# TODO: .*\n", re.M)
+# The lines of a column that is left out, up to the next section and its comments.
+_DROPPED = re.compile(
+    r"^(\[columns\.[^\n]*\n)(?=(?:(?!\[).*\n)*?[ \t]*type[ \t]*=[ \t]*[\"']drop)"
+    r"(?:(?!\[).+(?:\n|\Z)|\n)*?(?=(?:[ \t]*(?:#.*)?\n)*(?:\[|\Z))",
+    re.M,
+)
 _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
@@ -75,6 +81,8 @@ which leaves a column out, whatever else stands below its name; [drop] lists suc
 
 def confirm(path: pathlib.Path) -> None:
     """Unmarks the entries of a schema, and lists them as what the user now states.
+
+    Of a column that is left out, what the draft said of it is deleted.
 
     Raises:
       OSError, ValueError: as `read_schema`; or entries are as the records said, whose
@@ -104,7 +112,10 @@ def confirm(path: pathlib.Path) -> None:
             listed[part] = None
     if not refused:
         text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
-        text = _MARK.sub("from_data = false", text)
+        text = _DROPPED.sub(
+            r'\1type = "drop"\nfrom_data = false\n',
+            _MARK.sub("from_data = false", text),
+        )
         if still_marked := schemas.from_toml(text, str(path)).from_records:
             raise ValueError(
                 f"{path} still marks {', '.join(still_marked)}; write from_data = false"

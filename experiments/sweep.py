@@ -51,17 +51,6 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(seeds))
 
 
-def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
-    """ε of the run to solve for; --total_epsilon with --solve=noise is one too."""
-    if values.total_epsilons:
-        why = "total_epsilons say ε of the whole run, for which the noise is solved"
-        flag_values.refuse_flags(values, ("total_epsilon", "solve"), why)
-        return flag_values.numbers("total_epsilons", values.total_epsilons)
-    if values.solve == "noise" and values.total_epsilon:
-        return (values.total_epsilon,)
-    return ()
-
-
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
@@ -79,7 +68,13 @@ def main(_: list[str]) -> None:
     epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
     command.start_jax()
-    totals = _total_epsilons(values)
+    totals: tuple[float, ...] = ()  # ε of runs, for which the noise is solved
+    if values.total_epsilons:
+        why = "total_epsilons say ε of the whole run, for which the noise is solved"
+        flag_values.refuse_flags(values, ("total_epsilon", "solve"), why)
+        totals = flag_values.numbers("total_epsilons", values.total_epsilons)
+    elif values.solve == "noise" and values.total_epsilon:
+        totals = (values.total_epsilon,)
     swept: list[dict[str, Any]] = [
         {"total_epsilon": total, "solve": "noise"} for total in totals
     ] or [{"epsilon": epsilon} for epsilon in epsilons]

@@ -205,8 +205,8 @@ def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:
             claim._replace(proved=False, assumptions=f"{claim.assumptions}; {_TALLY}")
             for claim in claims
         ]
-    if account.terms.total_epsilon is not None:
-        claims.append(_promise_claim(account))
+    if (total := account.terms.total_epsilon) is not None:
+        claims.append(_promise_claim(account, total))
     nothing = account.mechanism.basis.relation == "none"
     return [claim for claim in claims if not nothing or math.isfinite(claim.epsilon)]
 
@@ -355,10 +355,9 @@ def _claim(
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
-def _promise_claim(account: Account) -> Claim:
+def _promise_claim(account: Account, total: float) -> Claim:
     """The promise's claim for the whole run; nominal once the promise is broken."""
-    total, method = account.terms.total_epsilon, account.terms.total_accounting
-    assert total is not None
+    method = account.terms.total_accounting
     holds, delta = account.epsilon_spent(method) <= total * (1 + _ROUNDING), None
     if method == "basic":
         plan = SpendingPlan(account)

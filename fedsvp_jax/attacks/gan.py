@@ -59,7 +59,11 @@ class Generator(nn.Module):
         for features in (second, depth):
             # The mean square of a pixel's channels is 1 (Karras et al. 2018).
             x = nn.relu(nn.RMSNorm(epsilon=1e-8, use_scale=False)(x))
-            x = _doubled(_Biased(4 * features, 3)(x))
+            x = _Biased(4 * features, 3)(x)
+            # Four channels become 2x2 pixels.
+            x = joined(
+                x.reshape(*x.shape[:3], 2, 2, features).transpose(0, 1, 3, 2, 4, 5)
+            )
         return jnp.tanh(x)
 
 
@@ -97,10 +101,3 @@ class _Biased(nn.Module):
         bias = bias_of(self, self.features)
         x = Conv(self.features, self.side, self.stride)(x)
         return x + bias[None, None, None]
-
-
-def _doubled(x: Array) -> Array:
-    """(n, h, w, 4 c) -> (n, 2 h, 2 w, c): four channels become 2x2 pixels."""
-    count, height, width, depth = x.shape
-    squares = x.reshape(count, height, width, 2, 2, depth // 4)
-    return joined(squares.transpose(0, 1, 3, 2, 4, 5))

@@ -112,3 +112,5 @@ def main(grid: Grid, context: Context) -> None:
             f"{scores['rows']} test rows (a count with noise): "
             + describe_scores(scores)
         )
+    elif strategy.last_round > policy.config.num_rounds:
+        _log.warning("no scores: the count of test rows failed, and is not repeated")

@@ -359,12 +359,14 @@ def recorded_settings(
 ) -> dict[str, object]:
     """The content of config.json: the resolved settings and the data's fingerprint.
 
-    What trains side by side is recorded as it was chosen. A loss of one's own is
-    recorded by name, and whether it is told targets.
+    What trains side by side is recorded as it was chosen; of a model of one's own that
+    it is one; a loss of one's own by name, and whether it is told targets.
     """
-    model = model or make_model(config.model, num_classes=dataset.num_classes)
     parallelism = choose_parallelism(
-        config, current_target(), model, dataset.example_shape
+        config,
+        current_target(),
+        model or make_model(config.model, num_classes=dataset.num_classes),
+        dataset.example_shape,
     )
     settings = {
         **dataclasses.asdict(config),
@@ -377,6 +379,8 @@ def recorded_settings(
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
     }
+    if model is not None:
+        settings["own_model"] = True
     schema = dataset.schema
     if schema is not None and schema.bounds_draws:
         settings["bounds_epsilon"] = schema.bounds_epsilon

@@ -35,6 +35,7 @@ _SETTINGS = (
     "example_shape",
     "has_targets",
     "versions",
+    "own_model",
 )
 _BATCH = 500  # examples in one call of the model
 
@@ -160,7 +161,7 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     Args:
       folder: a run's, as `run.train` or `experiments.train` wrote it; or a file of
         `TrainedModel.save`, .safetensors.
-      model: as it was given to `run.train`; built by the recorded name when None.
+      model: as it was given to `run.train`; where none was, built by its name.
 
     Raises:
       ValueError: the folder holds no run or no checkpoint, all checkpoints are
@@ -226,6 +227,8 @@ def _weights(
 
     Of the run's cells, which `saved` has as a first axis, the first is its own.
     """
+    if model is None and settings.get("own_model"):
+        raise ValueError("a model of your own was trained: name it (model=)")
     model = model or models.make_model(
         settings["model"], num_classes=settings["num_classes"]
     )

@@ -55,17 +55,6 @@ class Design(NamedTuple):
     inverse: np.ndarray  # (..., m, m): of K_XX + E
 
 
-def _candidates(number: int) -> np.ndarray:
-    """(c, n) bool: all coalitions, or those that lack one and 256 random ones."""
-    if number <= shapley.MAX_EXACT:
-        return coalition_rows(range(2**number), number)
-    draw = np.random.default_rng(number)
-    sizes = draw.integers(2, number - 1, shapley.MOST_DESIGNED // 2)
-    some = [draw.permutation(number) < size for size in sizes]
-    halves = draw.random((shapley.MOST_DESIGNED - len(some), number)) < 0.5
-    return np.concatenate([~np.eye(number, dtype=bool), some, halves])
-
-
 def _prior(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The process given what the blend knows, of mean variance 1 elsewhere.
 
@@ -127,8 +116,18 @@ def _prior(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _of_number(number: int, trainings: int) -> Design:
-    """`Design` without padding; n >= 3."""
-    rows = _candidates(number)
+    """`Design` without padding; n >= 3.
+
+    Of all coalitions, or of those that lack one and 256 random ones.
+    """
+    if number <= shapley.MAX_EXACT:
+        rows = coalition_rows(range(2**number), number)
+    else:
+        draw = np.random.default_rng(number)
+        sizes = draw.integers(2, number - 1, shapley.MOST_DESIGNED // 2)
+        some = [draw.permutation(number) < size for size in sizes]
+        halves = draw.random((shapley.MOST_DESIGNED - len(some), number)) < 0.5
+        rows = np.concatenate([~np.eye(number, dtype=bool), some, halves])
     prior_kernel, prior_values, spread = _prior(rows)
     kernel, values = prior_kernel.copy(), prior_values.copy()
     chosen = list[int]()

@@ -643,3 +643,27 @@ def test_classes_in_two_codes_and_the_event_are_said_at_once(
         printed = succeeds(*draft, "--label_column=tot").stdout
         assert f"\n  {line}" in printed
         assert ("CLASSES" in printed) == ("J" in words)
+
+
+@pytest.mark.hole
+def test_confirmed_schemas_tell_nothing_of_columns_that_are_left_out(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Their extremes and categories stayed in the file that sites send."""
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        'schema = 1\n[label]\ncolumn = "ill"\nclasses = ["no", "yes"]\n'
+        'from_data = ["no", "yes", 0.61, 0.39]\n\n[columns.days]\ntype = "drop"\n'
+        "bounds = [0, 5215]\nfill = 17\nfrom_data = [0.0, 5215.0, 17.0]\n\n"
+        '# from the form\n[columns.age]\ntype = "number"\nbounds = [0, 120]\n'
+        'from_data = [18.0, 97.0, 50.0]\n\n[columns."cause of death"]\n'
+        'values = [\n  "sepsis",\n  "stroke",\n]\ntype = \'drop\'\n'
+        'from_data = ["sepsis", "stroke"]'
+    )
+    succeeds("experiments.schema", f"--confirm={schema}", "--known=ill")
+    text = schema.read_text()
+    for secret in ("5215", "17", "sepsis", "stroke", "97"):
+        assert secret not in text, text
+    read = from_toml(text, str(schema))
+    assert list(read.features) == ["age"] and read.from_records == ()
+    assert read.columns["age"].bounds == (0, 120) and "# from the form\n[" in text

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from small_runs import digits
+from small_runs import digits, small
 
 from fedsvp_jax import models, run
 from fedsvp_jax.core.tree import params_sha256
@@ -116,3 +116,24 @@ def test_an_array_is_saved_by_its_values_however_it_lies_in_memory(
     path = tmp_path / "model.safetensors"
     dataclasses.replace(trained, params=turned).save(path)
     assert params_sha256(run.load_model(path).params) == params_sha256(trained.params)
+
+
+@pytest.mark.hole
+def test_a_model_of_ones_own_is_loaded_as_no_other(tmp_path: Path) -> None:
+    """Of the shapes of mlp it was loaded as that, and was right of 6 rows in 100."""
+    plain = models.make_model("mlp", num_classes=10)
+    own = plain._replace(
+        apply=lambda *words, **options: jax.tree.map(
+            lambda leaf: -leaf, plain.apply(*words, **options)
+        )
+    )
+    config = small(num_rounds=1)
+    run.train(config, tmp_path / "run", dataset=digits(), model=own)
+    trained = run.load_model(tmp_path / "run", model=own)
+    trained.save(tmp_path / "own.safetensors")
+    for place in ("run", "own.safetensors"):
+        with pytest.raises(ValueError, match="model of your own was trained"):
+            run.load_model(tmp_path / place)
+        loaded = run.load_model(tmp_path / place, model=own)
+        rows = digits().test_inputs[:20]
+        np.testing.assert_array_equal(loaded.predict(rows), trained.predict(rows))

@@ -42,7 +42,7 @@ def parts_of(columns: Mapping[str, SchemaColumn], inputs: np.ndarray) -> np.ndar
     for column in columns.values():
         features = inputs[:, start : start + column.width]
         start += column.width
-        codes = np.searchsorted(_cuts(column), features[:, 0], side="right")
+        codes = np.digitize(features[:, 0], _cuts(column))
         if column.values:  # the nearest, since other categories are a mean of all
             each = column.category_features
             codes = (features @ each.T - (each**2).sum(1) / 2).argmax(1)
@@ -65,6 +65,7 @@ def describe(
       classes by part shares, of the second class, and odds_ratios against the part with
       most rows, the reference: [value, the two ends of its 95 % interval], with
       sampling and noise (`root_interval`). None is an odds ratio beyond all numbers.
+      An interval holds everything where a part's rows may be noise alone.
     """
     ends = np.cumsum([*map(num_parts, columns.values())])
     described = {}
@@ -89,7 +90,9 @@ def _compare(cells: np.ndarray, variance: float) -> Record:
     reference = cells.sum(0).argmax()
     shares, ratios = [], []
     for part, of_part in zip(cells.T, places, strict=True):
-        error = part.sum().clip(1) * SHARES * (1 - SHARES)
+        # A part whose rows are below three standard deviations may be noise alone.
+        unknown = 0 if part.sum() > (18 * variance) ** 0.5 else np.inf
+        error = unknown + part.sum().clip(1) * SHARES * (1 - SHARES)
         shares.append(estimate(of_part * [[0], [1]], of_part, error, 1))
         # T = (1 − θ)·xy − θ·vw is 0 where θ/(1 − θ) is the odds ratio xy/vw.
         (v, x), (y, w), of_reference = part, cells[:, reference], places[reference]
@@ -98,7 +101,7 @@ def _compare(cells: np.ndarray, variance: float) -> Record:
         # Of no fewer than half a row of each (Haldane 1956), with
         # SE² = θ(1 − θ)·xyvw·(1/x + 1/y + 1/v + 1/w), near Woolf's (1955) of the log.
         four = np.maximum([v, w, x, y], 0.5)
-        error = SHARES * (1 - SHARES) * four.prod() * (1 / four).sum()
+        error = unknown + SHARES * (1 - SHARES) * four.prod() * (1 / four).sum()
         odds = estimate(a, b, error, 2)
         ratios.append([q / (1 - q) if q < 1 else None for q in odds])
     return {"reference": reference, "shares": shares, "odds_ratios": ratios}

@@ -117,3 +117,14 @@ def test_the_intervals_cover_sampling_and_noise(rows: int, std: float) -> None:
     often = compared > 100
     assert (covered["odds_ratios"][often] / compared[often] >= 0.92).all(), covered
     assert covered["shares"].sum() / draws / 4 <= 0.975  # no wider than need be
+
+
+@pytest.mark.hole
+def test_parts_that_may_be_noise_alone_tell_nothing() -> None:
+    """Of a value that no row had, 100 % (66.8 to 100) were published, of -17 rows."""
+    counts = np.array([[6.34, -0.58, 100, 20], [-17.35, -13.9, 50, 20]])
+    described = describe({"age": COLUMNS["age"]}, counts, 36.0)["age"]
+    for part in (0, 1):
+        assert described["shares"][part][1:] == [0, 1]
+        assert described["odds_ratios"][part][1:] == [0, None]
+    assert 0.2 < described["shares"][2][1] < described["shares"][2][2] < 0.5
