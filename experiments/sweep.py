@@ -38,19 +38,6 @@ command.define("preset", enum_values=presets.preset_names("sweep"))
 command.define("sweep")
 
 
-def _seeds(text: str) -> tuple[int, ...]:
-    first, colon, last = text.partition(":")
-    try:
-        seeds = tuple(
-            range(int(first), int(last)) if colon else map(int, text.split(","))
-        )
-    except ValueError:
-        seeds = ()
-    if not seeds or min(seeds) < 0:
-        raise ValueError(f"seeds must be a list 0,1,2 or a range 0:3, got {text!r}")
-    return tuple(dict.fromkeys(seeds))
-
-
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
@@ -66,7 +53,16 @@ def main(_: list[str]) -> None:
             f"mechanisms must name at least one of {', '.join(registered)}, or all"
         )
     epsilons = flag_values.numbers("epsilons", values.epsilons)
-    seeds = _seeds(values.seeds)
+    first, colon, last = values.seeds.partition(":")
+    try:
+        numbers = range(int(first), int(last)) if colon else map(int, first.split(","))
+        seeds = tuple(dict.fromkeys(numbers))
+    except ValueError:
+        seeds = ()
+    if not seeds or min(seeds) < 0:
+        raise ValueError(
+            f"seeds must be a list 0,1,2 or a range 0:3, got {values.seeds!r}"
+        )
     command.start_jax()
     totals: tuple[float, ...] = ()  # ε of runs, for which the noise is solved
     if values.total_epsilons:

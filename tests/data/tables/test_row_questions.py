@@ -196,3 +196,24 @@ def test_a_name_is_misread_where_utf_8_was_read_as_windows_1252(name: str) -> No
     text = name.encode().decode("cp1252", errors="ignore")
     asked = row_questions.spellings(["A", literals.normal(text), "Bern"])
     assert f"was {literals.normal(text)!r} read in a wrong enc" in asked
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("bound", [10.0, 100_000.0])
+def test_a_site_is_asked_of_points_between_thousands(bound: float) -> None:
+    """A hospital's 8.130 cells per µl were read as 8.13, within bounds, silently.
+
+    A pH of 7.312 is none of them: its bounds hold no thousands.
+    """
+    rng = np.random.default_rng(0)
+    table = {
+        "leuco": [f"{n // 1000}.{n % 1000:03}" for n in rng.integers(4000, 9999, 60)],
+        "died": ["no", "yes"] * 30,
+    }
+    column = SchemaColumn("number", (0.0, bound), from_data=False)
+    schema = Schema({"leuco": column}, "died", ("no", "yes"))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        from_table(table, schema=schema, client="none")
+    asked = [w for w in warned if "three digits behind its mark" in str(w.message)]
+    assert len(asked) == (bound > 999)
