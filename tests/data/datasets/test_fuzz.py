@@ -28,12 +28,13 @@ from small_folders import copy, whole_run  # noqa: F401, a fixture
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import files as table_files
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.trained_model import read_tensors
 
-from experiments import config_file, predict  # isort: skip
+from experiments import config_file  # isort: skip
 
 
 SECONDS, SPARE = 30, 2**30
@@ -57,6 +58,12 @@ def of_checkpoint(folder: Path) -> Reader:
     like = {"x": np.arange(4.0), "y": np.zeros(2, np.float32)}
     Checkpointer(folder, "run").save(3, like)
     return Reader(folder / "3", lambda: Checkpointer(folder, "run").restore(like))
+
+
+def npy_inputs(path: Path) -> np.ndarray:
+    """As `experiments.predict` reads them."""
+    with table_files.readable(path, "; it is not an .npy file of numbers"):
+        return np.load(path, allow_pickle=False)
 
 
 def of_rows(folder: Path) -> Reader:
@@ -94,7 +101,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "safetensors": of_file(
         "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_tensors
     ),
-    "npy": of_file("x.npy", NPY.getvalue(), predict._examples),
+    "npy": of_file("x.npy", NPY.getvalue(), npy_inputs),
     "store.json": of_store("store.json"),
     "store inputs": of_store("inputs.bin"),
     "store clients": of_store("clients.npz"),
