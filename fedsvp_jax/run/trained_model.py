@@ -228,7 +228,9 @@ def _weights(
     Of the run's cells, which `saved` has as a first axis, the first is its own.
     """
     if model is None and settings.get("own_model"):
-        raise ValueError("a model of your own was trained: name it (model=)")
+        raise ValueError(
+            "a model of your own was trained: hand it to run.load_model (model=)"
+        )
     model = model or models.make_model(
         settings["model"], num_classes=settings["num_classes"]
     )

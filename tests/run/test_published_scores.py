@@ -507,15 +507,27 @@ def test_no_share_of_a_few_rows_lies_beyond_one(sign: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "share", "middle", "apart", "spread", "half"),
-    [(299, 0.365, -0.6, 0.5, 1.0, 0.08), (1200, 0.021, -4.2, 0.2, 0.25, 0.24)],
+    ("rows", "share", "middle", "apart", "spread", "columns", "half"),
+    [
+        (299, 0.365, -0.6, 0.5, 1.0, 0, 0.08),
+        (299, 0.365, -0.6, 0.5, 1.0, 7, 0.09),
+        (1200, 0.021, -4.2, 0.2, 0.25, 0, 0.24),
+    ],
 )
 def test_test_rows_know_an_auc_as_well_as_the_docs_say(
-    rows: int, share: float, middle: float, apart: float, spread: float, half: float
+    rows: int,
+    share: float,
+    middle: float,
+    apart: float,
+    spread: float,
+    columns: int,
+    half: float,
 ) -> None:
-    """docs/own_data.md, at ε = 3: medpar, AUC .64; and a rare outcome, AUC .71."""
+    """docs/own_data.md, at ε = 3: medpar, AUC .64, without and with its columns; and a
+    rare outcome, AUC .71.
+    """
     z, _ = tradeoff.of_gaussian(3.0, 1e-5, (0, 0.0))
-    std = z * 8**0.5
+    std = z * (8 + columns) ** 0.5
     release = ScoreRelease(("0", "1"), z, std, Grid(28, 1, rows), "one record")
     rng, halves = np.random.default_rng(2), []
     for _ in range(100):
