@@ -236,7 +236,7 @@ class Account:
         other_costs: OtherCosts,
         delta: float | None = None,
     ) -> float:
-        """ε of one client with the filter's events, before a run or after it."""
+        """ε of one client, with what it spends beside uploads; planned or recorded."""
         if method == "basic":
             released = sums.uploads * self.release_epsilon
             return sums.epsilon + released + other_costs.basic_epsilon

@@ -1,4 +1,4 @@
-"""ε of Gaussian uploads, releases of R and votes together, by several accountants.
+"""ε of Gaussian uploads and of pure ε-DP events together, by several accountants.
 
 Gaussians compose to one Gaussian: uploads of multipliers z_t are together the
 Gaussian mechanism of multiplier (Σ 1/z_t²)^(−1/2), exactly. The sum Σ 1/z_t², here
@@ -10,10 +10,10 @@ a privacy filter adds up: a promise that was fixed before the run and is kept by
 an `Allowance` stands (Feldman and Zrnic 2021 for RDP; Smith and Thakurta 2022
 and Koskela et al. 2023 for Gaussians), a total read off afterwards is a tally.
 
-A release of R is (ε_r, 0)-DP, a vote of the influence filter (ε_v, 0)-DP. Every such
-mechanism is a post-processing of binary randomised response (Kairouz et al. 2015), so
-each is counted as one: exact for votes and `randomized_response`, from above for
-`laplace`.
+A release of R is (ε_r, 0)-DP, a vote of the influence filter (ε_v, 0)-DP, a bound that
+was bought (ε_b, 0)-DP. Every such mechanism is a post-processing of binary randomised
+response (Kairouz et al. 2015), so each is counted as one: exact for votes and
+`randomized_response`, from above for `laplace` and bounds.
 
 Local steps on Poisson batches are subsampled Gaussians, which no single number
 describes: they are composed as what they are, so many of (z, q).
@@ -53,12 +53,12 @@ def composed_epsilon(
 
     Args:
       method: "rdp" (Mironov 2017), "pld" (`losses`; exact for Gaussians alone), or
-        "gdp": exact for Gaussians alone (Balle and Wang 2018), with releases and votes
-        added up.
+        "gdp": exact for Gaussians alone (Balle and Wang 2018), with responses' ε added
+        up.
       precision: Σ 1/z_t² over what had Gaussian noise; inf where one had none.
       delta: δ in (0, 1).
-      responses: (number, ε) of releases of R and of votes; ε is inf for a vote that is
-        reported as it is.
+      responses: (number, ε) of releases of R, of votes and of bounds; ε is inf for a
+        vote that is reported as it is.
       steps: on Poisson batches, for a record that is left out of them. By "rdp"
         (Mironov, Talwar and Zhang 2019) and "pld" (Zhu, Dong and Wang 2022).
 

@@ -1,4 +1,4 @@
-"""The settings of every run, by theme: rounds, training, noise, execution."""
+"""The settings of every run, by theme: rounds, training, noise, scores, execution."""
 
 import dataclasses
 
@@ -190,7 +190,7 @@ class NoiseSettings(Settings):
         "gaussian: noise in floating point, whose rounding no proof covers. discrete: "
         "whole numbers of a grid from an exact sampler, which are sent and added up "
         "modulo 2^b; for clipped uploads. With per_example an upload is "
-        " the one step's gradient of all of a client's rows.",
+        "the one step's gradient of all of a client's rows.",
         choices=("gaussian", "discrete"),
     )
     noise_bits: int = setting(

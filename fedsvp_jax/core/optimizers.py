@@ -10,7 +10,7 @@ average, x the model, η the server's learning rate; all operations are by coord
     adagrad  v ← v + Δ², from τ²                   x ← x + η·Δ/√v
 
 with u ← β1·u + (1 − β1)·Δ in adam and yogi, û = u/(1 − β1ᵗ) and v̂ = v/(1 − β2ᵗ). The
-source leaves out this correction of the bias and starts v at τ²; optax starts it at 0.
+source leaves out this correction of the bias and starts v at τ²; theirs starts at 0.
 
 All of that is computed from averages that were released, so no claim changes, save
 where the server itself adds the noise after its step (`config.resolve` refuses that).

@@ -111,8 +111,8 @@ def round_key(root: _Key, round_num: Array | int) -> _Key:
 def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array:
     """The key of one purpose and client: `fold_in(fold_in(key, stream), client_id)`.
 
-    Set-up draws (INIT, PARTITION) take the root key, everything else a round's. The
-    stream chooses between the two keys of a pair.
+    Draws that a run makes once (INIT, the order of cyclic cohorts, SCORES) take a root
+    key, all others a round's. The stream chooses between the two keys of a pair.
     """
     if isinstance(key, Keys):
         key = key.secret if stream in HIDING else key.shared

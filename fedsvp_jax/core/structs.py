@@ -104,10 +104,10 @@ class Split:
 
 @flax.struct.dataclass
 class MechanismState:
-    """A mechanism's memory: scalars only, never parameter-sized."""
+    """A mechanism's memory: a few numbers, never parameter-sized."""
 
     clients: dict[str, Array]  # each (M,) float32; inside `update` each ()
-    shared: dict[str, Array]  # each () float32
+    shared: dict[str, Array]  # each () float32, a key's words (2,) uint32
 
     def of(self, client: Array | int) -> "MechanismState":
         """The memory as one client's `update` sees it."""

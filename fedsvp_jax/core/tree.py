@@ -87,7 +87,7 @@ def l2_norm(tree: Params) -> Array:
 
     For up to 2^31 numbers in 2^8 leaves the result is at least (1 − 24u) of the exact
     norm (u = 2^-24), and unless added up in stages (`norms`) at most (1 + 24u) of it: a
-    square is rounded once and added to 39 times, and a root halves its argument's
+    square is rounded once and added to 40 times, and a root halves its argument's
     error. There is no product of matrices, whose factors a GPU or TPU may round.
     """
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree) if leaf.size]

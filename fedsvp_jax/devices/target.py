@@ -96,7 +96,7 @@ class Target(NamedTuple):
         """The default number of devices that share a cohort's clients.
 
         A CPU's devices are its cores. A client alone keeps 1.6 of two cores busy in W1
-        (docs/performance.md), and two clients side by side both. Elsewhere it is 1, and
+        (BUILD_NOTES.md), and two clients side by side both. Elsewhere it is 1, and
         a user who wants more says so. `turns` are the cohort's chunks; `weights` and
         `data` are bytes, of which every device has copies.
         """
@@ -175,7 +175,7 @@ def current_target() -> Target:
 
 
 def named_target(platform: str, memory: int | None = None) -> Target:
-    """A target that need not be present; by default a TPU v5e or an H100."""
+    """A target that need not be present; its memory is a v5e's or an H100's if None."""
     if platform not in _MEMORY:
         raise ValueError(
             f"target must be one of {', '.join(_MEMORY)}, got {platform!r}"

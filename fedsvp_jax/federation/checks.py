@@ -97,7 +97,7 @@ def check_mechanism(
     data: FederatedData,
     query_parts: QueryParts,
 ) -> None:
-    """Refuses noise, utility, values, weights or momentum without meaning or proof."""
+    """Refuses noise, clips, momentum or a utility without meaning or proof."""
     check_noise(mechanism, settings, config.mechanism)
     check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
     basis, has_targets = mechanism.basis, data.examples.targets is not None

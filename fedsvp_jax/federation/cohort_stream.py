@@ -1,8 +1,8 @@
 """The cohorts of a store's clients, drawn and read by the host.
 
-A cohort depends on the seed, the round and, under a promise, on who uploaded before,
-never on the parameters. So the host draws the one that the compiled round would draw:
-`cohort.cohort_of_round` of the same arguments.
+A cohort depends on the seed, the round and, where uploads are limited, on who uploaded
+before, never on the parameters. So the host draws the one that the compiled round would
+draw: `cohort.cohort_of_round` of the same arguments.
 """
 
 from collections.abc import Callable

@@ -36,8 +36,8 @@ def load_dataset(config: ResolvedConfig) -> Dataset:
     """
     if config.dataset == "store":
         raise ValueError(
-            "dataset store is read a cohort at a time, which experiments.train alone "
-            "does; name the data set that the store was made of"
+            "dataset store is read a cohort at a time, which a single run alone does; "
+            "name the data set that the store was made of"
         )
     dataset = sources.load(config.dataset, config.data_dir, config)
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):

@@ -109,7 +109,6 @@ def mechanism_settings(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
       **sizes: of `MechanismConfig`'s fields `batch_size`, where it is not the settings'
         (the largest client's size where nobody fills a batch); `min_num_examples`, by
         default 1; `max_num_examples`, by default as many; `rows_per_person`.
-
     """
     check_resolved(config)
     entry = about(config.mechanism)
@@ -155,7 +154,7 @@ def make_configured_mechanism(
 
 
 def poisson_places(config: MechanismConfig) -> int | None:
-    """M: room for a Poisson batch; None where batches are shuffled."""
+    """M: room for a Poisson batch; None where none is drawn."""
     if not subsampling.is_poisson(config):
         return None
     batches = config.num_rounds * subsampling.most_steps(config)

@@ -22,7 +22,7 @@ from . import budget, checks, cohort_stream, federated_data, loading
 from . import plan as plans
 from .run_digest import run_digest
 
-# A sweep builds its programs twice, and solves for cells that differ in their seeds.
+# A sweep builds its programs twice.
 _solved = lru_cache(maxsize=256)(budget.solve_noise)
 
 

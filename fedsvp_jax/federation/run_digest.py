@@ -4,11 +4,10 @@ Two runs with one seed and one draw of noise, but other updates or another σ, t
 update: the noise cancels. So every setting that may change a released number goes into
 the key of the noise (`prng.HIDING`), and so does the data's fingerprint, since a run
 without one record is a neighbour. No setting says what code of one's own computes: with
-it noise from a seed proves nothing, and secret noise does. Left out is what
-changes no released number but by rounding, so that it keeps the bits: where the data,
-their schema and kept features lie, what the server tests and when, how the work is laid
-out, and what a built-in mechanism does not read (a sweep's cells have an ε, which
-`dp_fedavg` ignores).
+it noise from a seed proves nothing, and secret noise does. What changes no released
+number, or its rounding alone, keeps the draw: where the data, their schema and kept
+features lie, what the server tests and when, how the work is laid out, and what a
+built-in mechanism does not read (a sweep's cells have an ε, which `dp_fedavg` ignores).
 
 T, the number of rounds, is left out where nothing follows it (`follows_num_rounds`). A
 run of 10 rounds then is the first part of one of 20, to the bit, and publishing both

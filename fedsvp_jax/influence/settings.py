@@ -45,7 +45,7 @@ class FilterSettings(Settings):
         5, "Steps of a contributor's last layer, each on its whole batch.", at_least=1
     )
     influence_learning_rate: float = _of_filter(
-        5.0, "Learning rate of the last layer (features are L2-normalised).", above=0
+        5.0, "Learning rate of the last layer (mean squared feature norm 1).", above=0
     )
     influence_clip: float = _of_filter(
         2.0,

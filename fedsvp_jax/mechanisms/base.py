@@ -63,7 +63,8 @@ class Mechanism(NamedTuple):
       init: `num_clients -> MechanismState`.
       update: one client's step, `(updates, state, *, key, num_examples,
         contribution_ratio, round_num, params) -> (updates, state, NoiseInfo)`.
-        `updates` is client minus server, `params` the broadcast model;
+        `updates` is client minus server, or the gradient or answer that is noised in
+        its place, `params` the broadcast model (of an answer, the numbers asked about);
         `state.clients` holds this client's scalars; only those may change. Without a
         key nothing is drawn: the update is clipped alone, and NoiseInfo tells the
         `noise_std` that whoever asked adds (`deploy`).
@@ -219,7 +220,7 @@ class Law(NamedTuple):
 
 
 def chain(clip: Clipping, law: Law) -> Mechanism:
-    """Clip an update as the sensitivity says, then add noise of std z(R, t, Δ)·Δ.
+    """Clip an update as the rule says, then add noise of std z(R, t)·Δ.
 
     What settings add to any mechanism follows in `registry.make_mechanism`: the release
     of R, a grid's sampler (`discrete_noise`), shares of a cohort (`shared_noise`).

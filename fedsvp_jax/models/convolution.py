@@ -21,8 +21,9 @@ from .products import Pair, border, product, weight_gradient
 def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     """`kernels.conv2d` by matrix products.
 
-    They are Winograd's where these pay (`winograd.pays`), else by windows or by rows,
-    whichever needs less memory (by rows where equal).
+    At a stride of 1 they are Winograd's where these pay (`winograd.pays`), else by
+    windows or by rows, whichever needs less memory (by rows where equal). Other strides
+    go by windows.
     """
     height, width, channels, features = kernel.shape
     if stride == 1:

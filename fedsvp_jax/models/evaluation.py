@@ -120,7 +120,7 @@ class Validation:
         return len(rows), *output.shape[1:]
 
     def logits(self, weights: Weights) -> Array:
-        """(v, c) float32: a model's logits; 0 in batches without an example."""
+        """(v, c) float32: a model's logits; 0 in batches that are not computed."""
 
         def step(batch: Array, all_logits: Array) -> Array:
             logits = self._batch_logits(weights, self._rows(batch))

@@ -1,4 +1,4 @@
-"""Matrix products on a CPU, with their gradients."""
+"""Matrix products whose gradients are written out, and the borders of images."""
 
 from collections.abc import Callable
 from functools import partial

@@ -2,7 +2,8 @@
 
 One loop body serves the whole data set and every coalition: the examples of a
 lane are named by a boolean mask, moved to the front of a random order, and the
-trip count is what that lane's own examples need. A coalition costs its own data.
+trip count is what the lanes' own examples need, so that a coalition costs its own data.
+An accelerator's may be fixed (`TrainingRecipe.most_steps`).
 """
 
 import math

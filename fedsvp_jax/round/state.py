@@ -42,7 +42,7 @@ from .local_training import TrainingRates, TrainingRecipe
 class Upload(NamedTuple):
     """A client's upload but its statistics; leaves (...) of one, or summed."""
 
-    update: Params  # client minus server
+    update: Params  # client minus server, or a gradient
     answer: list[Array]  # to the private query, [] without one
 
 
@@ -56,7 +56,7 @@ class ClientWork(NamedTuple):
     Attributes:
       prepare: the client's work before its update is clipped and noised; with
         `per_example` clips and noise are in the training.
-      release: `(task, work, update)` -> what leaves; `update` is client minus server.
+      release: `(task, work, update)` -> what leaves; `update` is that of an `Upload`.
     """
 
     prepare: Callable[["Task"], "LocalWork"]
@@ -194,7 +194,7 @@ def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> R
 
 
 class Estimation(NamedTuple):
-    """One client's PE result; the last four fields are None where nothing is drawn."""
+    """One client's PE result; the last four fields are None if it is exact."""
 
     utilities: Array | None  # (2**N,) float32, by coalition bitmask; exact only
     shapley_values: Array  # (N,) float32

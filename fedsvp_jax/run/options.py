@@ -11,7 +11,7 @@ class Options:
       resume: go on from the newest intact checkpoint; without any, start.
       checkpoint_every: rounds between checkpoints.
       on_divergence: "stop" at NaN or infinity, or "continue".
-      progress: draw a progress bar when standard error is a terminal.
+      progress: show it on standard error: a bar on a terminal, else about ten lines.
     """
 
     resume: bool = False

@@ -167,7 +167,7 @@ class Trainer:
         return state, self.cells, self._data, self._device_index, *rounds
 
     def lower(self) -> jax.stages.Lowered:
-        """The program that `advance` runs, lowered: for tests of its arithmetic."""
+        """The program that `advance` runs, lowered."""
         return self._compiled.lower(*self.arguments())
 
     def export(self) -> jax.export.Exported:

@@ -32,7 +32,7 @@ class EstimationPlan(NamedTuple):
       groups: the coalitions that every client trains, by `coalition_groups`.
       validation_batch_size: examples in one batch of a utility.
       estimator: `exact`, `additive` or `gp`, of `shapley.ShapleySettings`.
-      num_drawn: m, random coalitions that are trained too.
+      num_drawn: m, coalitions, random or designed, that are trained too.
       utility: `accuracy` or `loss`.
       empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", the
         utility of the broadcast model.

@@ -57,7 +57,7 @@ class Game(NamedTuple):
 
 
 class Values(NamedTuple):
-    """An estimator's result; the last two are None where nothing was drawn."""
+    """An estimator's result; the last two are None if it is exact."""
 
     values: Array  # (N,) float32
     utilities: Array | None = None  # (2**N,) float32, by bitmask; exact only
@@ -263,7 +263,7 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
     )
 
 
-# (game, key, random coalitions that are trained too)
+# (game, key, number of coalitions beyond the planned ones)
 ESTIMATORS: Mapping[str, Callable[[Game, Array, int], Estimate]] = {
     "exact": exact,
     "additive": additive,

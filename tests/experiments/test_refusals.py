@@ -50,7 +50,7 @@ REFUSED = {
         "--mechanisms=": "mechanism",
         "--sweep_devices=2": "devices",
         "--part=3/2": "part must be I/N",
-        "--dataset=store --data_dir=docs": "experiments.train alone",
+        "--dataset=store --data_dir=docs": "a single run alone",
     },
     "experiments.build_store": {
         "--dataset=digits --partition=by_writer": "by_writer needs writers",
