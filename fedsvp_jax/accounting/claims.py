@@ -117,7 +117,7 @@ def _with_meaning(
         at = delta if method == "basic" else target
         proved = _is_proved(account, method, epsilon, at, certain)
         status[method] = "proved" if proved and not account.passes else "nominal"
-    meaning = {
+    context = {
         "status": status,
         "delta_spent": delta,
         "target_delta": target,
@@ -125,8 +125,8 @@ def _with_meaning(
         "relation": account.mechanism.basis.relation,
     }
     if account.mechanism.basis.relation == "none":
-        meaning = dict.fromkeys(meaning)
-    return {"epsilon_spent": spent} | meaning
+        context = dict.fromkeys(context)
+    return {"epsilon_spent": spent} | context
 
 
 def _is_proved(

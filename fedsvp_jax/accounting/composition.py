@@ -114,15 +114,15 @@ def _composed(
 
     # Sampling can only hide more.
     unsampled = 0.0 if steps is None else steps.number / steps.multiplier**2
-    basic = gaussian_epsilon(precision + unsampled, delta)
-    basic += sum(count * epsilon for count, epsilon in responses)
+    added_up = gaussian_epsilon(precision + unsampled, delta)
+    added_up += sum(count * epsilon for count, epsilon in responses)
     if method == "gdp" or not (responses or steps):
-        return basic
+        return added_up
     parts = [Responses(epsilon, count) for count, epsilon in responses]
     gaussians = [Gaussians(*steps)] if steps else []
     if precision > 0:
         gaussians.append(Gaussians(precision**-0.5, 1.0, 1))
-    return min(basic, epsilon_of([*gaussians, *parts], delta))
+    return min(added_up, epsilon_of([*gaussians, *parts], delta))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -130,7 +130,7 @@ def map_lanes(
     *,
     chunk_size: int,
     devices: Devices,
-    known_trips: bool = False,
+    known_trips: bool,
 ) -> tuple[S, R]:
     """Maps `function` over lanes 0, 1, ...: returns a sum and stacked rows.
 

@@ -87,10 +87,10 @@ class FederatedData(NamedTuple):
     from_records: Names  # as `Dataset` has it; the attributes' categories too
     corrupted: np.ndarray  # (cells, M) bool
     fingerprint: str  # of the data set that all of this was made of
+    validation: Examples | None  # the server's own, to choose the best round
     reader: CohortReader | None = None  # of a store
     client_names: Names | None = None  # (M,) of the first cell, if any
     warmup: Examples | None = None  # the centre's own, of the influence filter
-    validation: Examples | None = None  # the server's own, to choose the best round
     rows_per_person: int | None = None  # as `Dataset` has it
     bought: tuple[int, float] = (0, 0.0)  # bounds, and ε of each (`Schema.bought`)
 

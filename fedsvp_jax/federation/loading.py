@@ -204,7 +204,9 @@ def attributes_of(
     return Attributes(column.codes, column.categories, private)
 
 
-def private_classes(config: ResolvedConfig, dataset: Dataset | ClientStore) -> Shape:
+def private_classes(
+    config: ResolvedConfig, dataset: Dataset | ClientStore
+) -> tuple[int, ...]:
     """The classes of the private attribute; none where attributes are no classes."""
     if config.attributes != "class" or config.num_attributes == 1:
         return ()

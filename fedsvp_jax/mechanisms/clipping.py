@@ -226,7 +226,7 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
             "gradient of each of them is clipped",
         )
     if rule.in_steps:
-        return _per_example(config, left_out)
+        return _per_example(config, left_out, factor)
     protected = "one record" if config.rows_per_person is None else OF_A_PERSON
     whole_client = f"{OF_A_CLIENT} ({protected} among them)"
     if rule.of_weights:
@@ -250,7 +250,7 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
     )
 
 
-def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
+def _per_example(config: MechanismConfig, left_out: bool, factor: float) -> Clipping:
     """The clipping of a local step that clips each example's gradient.
 
     sqrt(n)·2C/B: what the n steps with a record amount to. Half of it where neighbours
@@ -296,7 +296,6 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     else:
         batches, steps = "a shuffle that ignores the data", config.local_epochs
     root = math.sqrt(steps) / config.batch_size
-    factor = 1.0 if left_out else 2.0
     limit, changed, persons = config.rows_per_person, "one record", ""
     if limit is not None:
         root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"

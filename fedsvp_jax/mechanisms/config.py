@@ -11,7 +11,7 @@ from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Number
 
-_READ = "clipping=attribute_records"
+_IS_QUERY = "clipping=attribute_records"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PrivateQuerySettings(Settings):
         at_least=LEAST_CLIP,
         infinite=True,
         traced=True,
-        needs=_READ,
+        needs=_IS_QUERY,
     )
     private_weight: float = setting(
         1.0,
@@ -38,7 +38,7 @@ class PrivateQuerySettings(Settings):
         "one in every local step; 0 leaves the private records out.",
         at_least=0,
         traced=True,
-        needs=_READ,
+        needs=_IS_QUERY,
     )
     private_margin: float = setting(
         0.0,
@@ -47,7 +47,7 @@ class PrivateQuerySettings(Settings):
         "only (--attributes=class).",
         at_least=0,
         traced=True,
-        needs=_READ,
+        needs=_IS_QUERY,
     )
     private_from: int = setting(
         0,
@@ -55,7 +55,7 @@ class PrivateQuerySettings(Settings):
         "rounds says nothing of private records, costs nothing and is not counted by "
         "--max_uploads.",
         at_least=0,
-        needs=_READ,
+        needs=_IS_QUERY,
     )
     private_layers: str = setting(
         "all",
@@ -64,7 +64,7 @@ class PrivateQuerySettings(Settings):
         "only the weights of the private classes' logits (classes); public training "
         "then leaves these as they are.",
         choices=("all", "last", "classes"),
-        needs=_READ,
+        needs=_IS_QUERY,
     )
 
 

@@ -52,7 +52,10 @@ def seeded_words(*seed: int) -> Words:
 
 
 def _below(bound: int, number: int, words: Words) -> np.ndarray:
-    """(number,) uint64, uniform in [0, bound): words past the last multiple return."""
+    """(number,) uint64, uniform in [0, bound).
+
+    Words past its last multiple are drawn again.
+    """
     if bound == 1:
         return np.zeros(number, np.uint64)
     numbers = words(number)
@@ -136,7 +139,7 @@ def exponential_draw(distances: np.ndarray, epsilon: float, words: Words) -> int
       words: the source of randomness.
 
     Raises:
-      ValueError: ε is below 2^-19.
+      ValueError: ε is below 2^-19 or above 2^33.
     """
     step = math.floor(epsilon * _DENOMINATOR / 2)
     if not 1 <= step <= LARGEST_VARIANCE:
@@ -166,7 +169,8 @@ def discrete_gaussian(
     Numbers beyond 256 t are drawn again; their probability is below e^−32000.
 
     Raises:
-      ValueError: a variance above `LARGEST_VARIANCE`, or of too large a denominator.
+      ValueError: a variance that is not > 0, or above `LARGEST_VARIANCE`, or of too
+        large a denominator.
     """
     variance = Fraction(variance)
     top, bottom = variance.numerator, variance.denominator

@@ -63,7 +63,7 @@ def check_noise(mechanism: Mechanism, config: MechanismConfig, label: str) -> No
     """
     sizes = float(config.min_num_examples), config.max_num_examples
     infos = extreme_uploads(mechanism, config.num_rounds, *sizes)
-    of_uploads = mechanism.basis.view == "server" and mechanism.subsampling is None
+    of_uploads = not mechanism.basis.central and mechanism.subsampling is None
     is_compared = of_uploads and label not in BUILT_IN
     for (size, round_num, ratio), info in infos.items():
         for name in ("noise_multiplier", "noise_std", "step_noise_std"):

@@ -17,7 +17,7 @@ from fedsvp_jax.core.tree import l2_norm, num_parameters
 from . import base, calibration, clipping, noise
 from .config import MechanismConfig
 
-LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
+_LEAST_PART = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 
 
 @flax.struct.dataclass(frozen=True)
@@ -46,7 +46,7 @@ def reestimated_clip(
     share = jnp.float32(norm_mix)
     mixed = share * jnp.float32(local_norm)
     mixed += (1.0 - share) * jnp.float32(global_norm)
-    return jnp.clip(mixed, LEAST_CLIP * limit, limit)
+    return jnp.clip(mixed, _LEAST_PART * limit, limit)
 
 
 def denoised_norm(step: Params, aggregate_std: Number) -> Array:

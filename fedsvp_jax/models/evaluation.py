@@ -152,8 +152,8 @@ def evaluate(
     *,
     batch_size: int,
     devices: lanes.Devices,
+    known_trips: bool,
     num_attributes: int = 1,
-    known_trips: bool = False,
 ) -> Score:
     """Score on the whole test set, its batches dealt over the devices.
 

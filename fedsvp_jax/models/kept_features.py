@@ -29,7 +29,7 @@ from . import scattering
 from .batches import in_batches
 
 _BATCH = 100  # images in one call
-_TOLD = 2**30  # bytes of a file beyond which a warning comes before it is written
+_LARGE = 2**30  # bytes of a file beyond which a warning comes before it is written
 
 
 class Extractor(NamedTuple):
@@ -45,9 +45,7 @@ class Extractor(NamedTuple):
     apply: Callable[[Array], Array]
 
 
-def of_images(
-    model: str, dataset: Dataset, folder: str | Path | None = None
-) -> Dataset:
+def of_images(model: str, dataset: Dataset, folder: str | Path | None) -> Dataset:
     """The data set with features in the place of its images.
 
     They are computed once and kept as a file, named by sums over the images and over
@@ -56,7 +54,7 @@ def of_images(
     Args:
       model: one of `settings.FEATURE_MODELS`.
       dataset: of images.
-      folder: where the features are kept; default: fedsvp_jax/features in the user's
+      folder: where the features are kept; None: fedsvp_jax/features in the user's
         cache.
 
     Raises:
@@ -133,7 +131,7 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> Path:
             f"features_dir {path.parent} has {room / 2**30:.1f} GiB free, and the "
             f"features of {dataset.name} take {size / 2**30:.1f}; name another folder"
         )
-    if size > _TOLD:
+    if size > _LARGE:
         warnings.warn(
             f"features of {dataset.name} are computed once and kept: "
             f"{size / 2**30:.1f} GiB in {path.parent} (--features_dir names another "

@@ -69,7 +69,7 @@ class ConvReluPool(nn.Module):
 
     features: int
     side: int  # of the kernel
-    kernels: Kernels = "cpu"
+    kernels: Kernels
 
     @nn.compact
     def __call__(self, x: Array) -> Array:

@@ -89,8 +89,8 @@ class CNN(nn.Module):
     channels: tuple[int, ...]
     kernel_size: int
     hidden: int
+    kernels: Kernels
     dropout_rate: float = 0.0
-    kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
@@ -134,7 +134,7 @@ class ResNet18(nn.Module):
 
     num_classes: int
     normalization: Callable[[bool], Callable[[], nn.Module]]
-    kernels: Kernels = "cpu"
+    kernels: Kernels
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:

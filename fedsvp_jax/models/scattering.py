@@ -4,7 +4,8 @@ Wavelets ψ_{j,θ} (Morlet, L angles at each of J scales) and a Gaussian window 
 
     S0 = x ⋆ φ,  S1 = |x ⋆ ψ_{j1,θ1}| ⋆ φ,  S2 = ||x ⋆ ψ_{j1,θ1}| ⋆ ψ_{j2,θ2}| ⋆ φ
 
-with j1 < j2, sampled at every 2^J-th pixel. Sources: Bruna and Mallat 2013
+with j1 < j2, sampled at every 2^J-th pixel: q = 1 + JL + J(J − 1)/2·L² channels for
+each colour. Sources: Bruna and Mallat 2013
 (arXiv 1203.1513); the wavelets' constants are those of kymatio (Andreux et al. 2020,
 arXiv 1812.11214), which Tramèr and Boneh 2021 (arXiv 2011.11660) train on. Nothing here
 is learned, so the features of an example depend on that example alone.
@@ -24,7 +25,6 @@ SCALES = 2  # J
 ANGLES = 8  # L
 GROUPS = 27  # of channels that `scattering_features` normalises together
 STRIDE = 2**SCALES
-CHANNELS = 1 + SCALES * ANGLES + math.comb(SCALES, 2) * ANGLES**2  # for each colour
 _SQUARES = 200  # of each photograph, from which constants are computed
 LEAST_SIDE = 2 * STRIDE  # the margins reflect the image
 
@@ -106,7 +106,7 @@ def scattering(images: Array) -> Array:
       images: (n, side, side) float32, side a multiple of 2^J and at least `LEAST_SIDE`.
 
     Returns:
-      (n, CHANNELS, side / 2^J, side / 2^J) float32: S0, then S1 with (j1, θ1) and S2
+      (n, q, side / 2^J, side / 2^J) float32: S0, then S1 with (j1, θ1) and S2
       with (θ1, θ2) in lexicographic order.
     """
     side = images.shape[-1]
@@ -152,7 +152,7 @@ def scattering_features(images: Array) -> Array:
       images: (n, side, side, colours) uint8, read as [0, 1], or float32.
 
     Returns:
-      (n, colours · CHANNELS · (side / 2^J)²) float32.
+      (n, colours · q · (side / 2^J)²) float32.
     """
     groups = _by_colour(images).reshape(len(images), GROUPS, -1)
     centred = groups - groups.mean(-1, keepdims=True)
@@ -188,7 +188,7 @@ def channel_constants(photographs: Sequence[np.ndarray], side: int) -> Params:
       side: of the images that are to be normalised.
 
     Returns:
-      `mean` and `scale`, (CHANNELS,) float32: mean and sqrt(variance + 1e-5) over
+      `mean` and `scale`, (q,) float32: mean and sqrt(variance + 1e-5) over
       squares, colours and pixels.
     """
     rng = np.random.default_rng(0)
@@ -215,7 +215,7 @@ def channel_constants(photographs: Sequence[np.ndarray], side: int) -> Params:
 
 
 def _by_colour(images: Array) -> Array:
-    """(n, colours, CHANNELS, side / 2^J, side / 2^J) of (n, side, side, colours)."""
+    """(n, colours, q, side / 2^J, side / 2^J) of (n, side, side, colours)."""
     if images.dtype == jnp.uint8:
         images = images.astype(jnp.float32) * (1 / 255)
     count, side, _, colours = images.shape

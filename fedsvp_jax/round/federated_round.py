@@ -134,7 +134,7 @@ def federated_round(
         anyone = jnp.any(valid)
 
         # The server's step: its optimiser, then the mechanism's own part. A round
-        # without clients leaves the model, and what the server remembers, as they are.
+        # without clients leaves the model and the memory of both as they are.
         places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
         memory = state.mechanism.updated(places, memories)
         average, rate = upload.update, None

@@ -233,7 +233,7 @@ def _linear_gradient(
     l2_norm_clip: Number,
     batch_size: int,
     *,
-    separate_clips: bool = False,
+    separate_clips: bool,
 ) -> Params:
     """The result of `_per_example_gradient` for a model with a `gradient_scale`.
 

@@ -108,8 +108,8 @@ class RoundPlan:
     client: optimizers.ClientSettings
     client_chunk_size: int
     num_rounds: int
-    known_trips: bool = False  # of loops over lanes; see `devices.target`
-    norms_in_stages: bool = False  # see `core.tree` and `devices.target`
+    known_trips: bool  # of loops over lanes; see `devices.target`
+    norms_in_stages: bool  # see `core.tree` and `devices.target`
 
 
 @flax.struct.dataclass

@@ -128,8 +128,9 @@ def test_products_that_add_up_clipped_gradients_are_precise() -> None:
 
     def gradient(inputs: Array) -> Params:
         wanted, ones = jnp.zeros(8, jnp.int32), jnp.ones(8)
+        batch = Batch(inputs, wanted, ones, jax.random.key(0))
         return local_training._linear_gradient(
-            model, start, Batch(inputs, wanted, ones, jax.random.key(0)), CLIP, 8
+            model, start, batch, CLIP, 8, separate_clips=False
         )
 
     lines = jax.jit(gradient).lower(jnp.ones((8, SIZE))).as_text().splitlines()

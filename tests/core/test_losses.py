@@ -103,7 +103,7 @@ def test_a_step_goes_down_the_loss_s_gradient(gradient: Any) -> None:
 def test_a_score_is_the_mean_loss_and_a_utility_minus_it() -> None:
     mean = np.mean(residuals() ** 2)
     devices = lanes.Devices(1, jnp.int32(0))
-    sizes = {"batch_size": 16, "devices": devices}
+    sizes = {"batch_size": 16, "devices": devices, "known_trips": False}
     weights = Weights(WEIGHTS, {})
     score = evaluation.evaluate(line(), weights, examples(), **sizes)
     np.testing.assert_allclose(score.loss, mean, rtol=1e-5)

@@ -36,8 +36,12 @@ def mapped(
         return row, {"lane": lane + 1, "row": row}
 
     def on_device(devices: lanes.Devices, used: Array) -> dict[str, Array]:
-        sizes = {"chunk_size": chunk_size, "devices": devices}
-        total, found = lanes.map_lanes(function, num_lanes, used, **sizes)
+        total, found = lanes.map_lanes(
+            *(function, num_lanes, used),
+            chunk_size=chunk_size,
+            devices=devices,
+            known_trips=False,
+        )
         return found | {"total": total}
 
     return on_devices(on_device, num_devices, jnp.int32(num_used))

@@ -47,6 +47,7 @@ def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Sco
             *(MODEL, Weights(PARAMS, {}), examples()),
             batch_size=batch_size,
             devices=devices,
+            known_trips=False,
             num_attributes=num_attributes,
         ),
         num_devices,

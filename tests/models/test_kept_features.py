@@ -97,7 +97,7 @@ def test_a_large_file_is_told_of_before_it_is_written(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """3.7 GB were written without a question."""
-    monkeypatch.setattr(kept, "_TOLD", 16 * 81 * 4 * 4 - 1)
+    monkeypatch.setattr(kept, "_LARGE", 16 * 81 * 4 * 4 - 1)
     monkeypatch.setattr(kept, "in_batches", None)  # so that nothing is computed
     told = pytest.warns(UserWarning, match=r"kept: .* GiB in .*features_dir")
     with told, pytest.raises(TypeError):
