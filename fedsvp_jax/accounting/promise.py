@@ -151,8 +151,8 @@ class SpendingPlan:
     @property
     def least_cohort(self) -> int:
         """So many clients must be able to take part, else a round has no cohort."""
-        limited = self._terms.total_epsilon, self._participation.max_uploads
-        thins = any(limit is not None for limit in limited)
+        limits = self._terms.total_epsilon, self._participation.max_uploads
+        thins = limits != (None, None)
         central = thins and self._account.mechanism.basis.central
         return self._participation.cohort_size if central else 1
 

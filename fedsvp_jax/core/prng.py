@@ -1,6 +1,6 @@
 """Keys by purpose: every random number has an address.
 
-    root(seed) -> round_key(root, round_num) -> stream_key(key, Stream.X, client_id)
+    root_key(seed) -> round_key(root, round_num) -> stream_key(key, Stream.X, client_id)
 
 A key depends on the seed, the round, the purpose and the client's id, never on
 the order of the cohort, the device that runs the client, or how many other keys

@@ -133,15 +133,15 @@ def make_clipping(config: MechanismConfig) -> Clipping:
     Where the cohort shares its noise, the bound is that of the smallest client for all
     clients, over √(K − h): `shared_noise`.
     """
-    rule = _own_clipping(config)
+    clipping = _own_clipping(config)
     smallest = jnp.float32(config.min_num_examples)
 
     def largest(_: Number) -> Array:
-        return rule.bound(smallest)
+        return clipping.bound(smallest)
 
     if config.noise_trust == "nobody":
-        return rule._replace(grid=_grid(config, rule.bound, summed=1))
-    return rule._replace(
+        return clipping._replace(grid=_grid(config, clipping.bound, summed=1))
+    return clipping._replace(
         bound=lambda _: largest(_) / root_sharers(config),
         grid=_grid(config, largest, summed=config.cohort_size),
     )
