@@ -421,8 +421,6 @@ def summary(account: Account) -> Record:
     bought = {"bounds_epsilon": cost.bounds * cost.epsilon_per_bound}
     return {
         **row(account, last=True),
-        "delta_spent": account.delta_spent(),
-        "target_delta": account.terms.target_delta,
         "most_uploads": int(account.uploads.max()),
         "release_epsilon": account.release_epsilon,
         "subsampling": sampled and sampled._asdict(),

@@ -106,7 +106,10 @@ def test_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
         whom = "against whoever sees the published model</dt>"
         assert f"(proved, if the seed stays secret), {whom}" in text
     else:
-        assert (row["status"], row["delta_spent"]) == (None, None)
+        summary = json.loads((folder / "summary.json").read_text())
+        for record in (row, summary):
+            named = ("status", "delta_spent", "target_delta")
+            assert [record[name] for name in named] == [None] * 3
 
 
 @pytest.mark.hole
