@@ -20,7 +20,10 @@ class RoundSettings(Settings):
     """Rounds: how many clients train how long."""
 
     num_clients: int | None = setting(
-        None, "M: clients of the federation. Default: 100 (digits: 30).", at_least=1
+        None,
+        "M: clients of the federation. Default: 100 (digits: 30), of your own data the "
+        "writers, or one for 50 examples.",
+        at_least=1,
     )
     cohort_size: int | None = setting(
         None, "K: clients per round. Default: 10.", at_least=1
@@ -49,7 +52,10 @@ class RoundSettings(Settings):
         needs="local_steps=None",
     )
     batch_size: int | None = setting(
-        None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
+        None,
+        "B: local batch size. Default: 50 (digits: 10), of your own data at most a "
+        "quarter of a client's examples.",
+        at_least=1,
     )
     batches: str = setting(
         "shuffled",
@@ -73,11 +79,11 @@ class TrainingSettings(Settings):
 
     model: str | None = setting(
         None,
-        "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
-        "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. logistic is one "
-        "linear layer on a table's features. scatter_linear is a "
-        "linear layer on scattering coefficients normalised within the image, "
-        "scatter_channels_linear by channel; they are computed once.",
+        "Model. Default: small_cnn for digits, leaf_cnn for (Fashion-)MNIST and "
+        "FEMNIST, paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. logistic: "
+        "one linear layer on a table's features. scatter_linear: a linear layer on "
+        "scattering coefficients normalised within the image, scatter_channels_linear "
+        "by channel; they are computed once.",
         choices=MODEL_NAMES,
     )
     class_shares: str | None = setting(
@@ -146,7 +152,7 @@ class NoiseSettings(Settings):
     l2_norm_clip: float | None = setting(
         None,
         "C: bound on the norm that --clipping names. FedAvg (mechanism none) clips "
-        "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
+        "its gradients too, unless C is inf. Default: 20 (digits, adult, your own: 1).",
         at_least=LEAST_CLIP,
         infinite=True,
         traced=True,
