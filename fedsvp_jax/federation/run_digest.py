@@ -33,7 +33,10 @@ OWN_CODE = (
     "your own is in no setting: two runs that differ in it alone have the same noise; "
     "take secret_noise"
 )
-KEYED = "nobody guesses the noise's secret key of 64 random bits (generator: Threefry)"
+KEYED = (
+    "nobody guesses the noise's secret key of 64 random bits (generator: Threefry, and "
+    "of whole numbers Philox)"
+)
 _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings)

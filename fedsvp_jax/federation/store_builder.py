@@ -20,7 +20,7 @@ def store_source(config: ResolvedConfig) -> StoreSource:
     memory while their store is built.
 
     Args:
-      config: dataset, data_dir, seed and the partition's settings are read.
+      config: the seed and the settings of data and partition are read.
 
     Raises:
       FileNotFoundError, ValueError: the data cannot be read or divided.

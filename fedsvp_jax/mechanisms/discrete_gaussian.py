@@ -9,9 +9,9 @@ three steps:
     noise          `discrete_gaussian`   of variance σ², in steps γ
     residues       `wrapped`   modulo 2^b, so that sums may wrap around
 
-Only NumPy is used, so that a client without JAX can run the same code. Every random
-number comes from a source of words: `system_words` where privacy is meant, or
-`seeded_words` in simulations and tests.
+Only NumPy is used: simulated and deployed clients run the same code. Every random
+number comes from a source of words: `system_words` in deployed clients, `seeded_words`
+in simulated ones.
 
 Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Algorithms 1 to 3.
 """
@@ -43,7 +43,7 @@ def system_words(number: int) -> np.ndarray:
 
 
 def seeded_words(*seed: int) -> Words:
-    """A source that a seed decides: for simulations and tests, never for privacy.
+    """A source that a seed decides, and that hides no more than the seed is secret.
 
     Philox4x64-10 in counter mode (Salmon et al. 2011), keyed with a hash of the seed:
     whole numbers ≥ 0, for example the words of a JAX key.

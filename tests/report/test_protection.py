@@ -165,7 +165,7 @@ def test_technical_words_are_folded_behind_a_sentence(run_dir: Path) -> None:
     assert "counts none that came after it was written" in front
     for term in (
         "a cohort, the clients of a round",
-        "Threefry, a generator",
+        "Threefry and Philox, generators",
         "z·Δ the",
     ):
         assert term in details  # the lawyer's question, at each first use
