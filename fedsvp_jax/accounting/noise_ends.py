@@ -9,7 +9,7 @@ a number of the noise within v_i of its end, which has a chance of at most
 A difference that is spread over all numbers has the first term (Σ v_i ≤ √d/z), one in a
 single number the second: Φ(v − c) − Φ(−c) − φ(c)v grows faster than v² while v ≤ c − 1.
 The gaps between the numbers, and the rounding of the sum, are an assumption of every
-claim.
+claim about such noise.
 """
 
 import math

@@ -39,6 +39,11 @@ class Parallelism(NamedTuple):
     coalitions: int
     cells: int
 
+    @property
+    def is_single(self) -> bool:
+        """Whether a cell's trainings run one after another."""
+        return self.clients == self.coalitions == 1
+
 
 class Target(NamedTuple):
     """A device that programs are made for.
@@ -76,8 +81,8 @@ class Target(NamedTuple):
         Side by side, lanes idle until the longest is done; on a TPU and alone, a
         training ends with its client.
         """
-        is_single = parallelism.clients == parallelism.coalitions == 1
-        return self.platform == "cuda" or (self.platform == "tpu" and not is_single)
+        is_alone = self.platform == "tpu" and parallelism.is_single
+        return self.platform != "cpu" and not is_alone
 
     def fewer_loops(self, parallelism: Parallelism) -> bool:
         """Whether a training's epochs are shuffled side by side, and its first step
@@ -87,8 +92,7 @@ class Target(NamedTuple):
         weights, from which all lanes start, are read once, and convolutions with them
         are not grouped.
         """
-        is_single = parallelism.clients == parallelism.coalitions == 1
-        return self.platform == "cuda" and not is_single
+        return self.platform == "cuda" and not parallelism.is_single
 
     def client_devices(
         self, available: int, *, turns: int, weights: int, data: int

@@ -43,7 +43,7 @@ def system_words(number: int) -> np.ndarray:
 
 
 def seeded_words(*seed: int) -> Words:
-    """A source that a seed decides, and that hides no more than the seed is secret.
+    """A source that a seed decides: whoever knows the seed knows the words.
 
     Philox4x64-10 in counter mode (Salmon et al. 2011), keyed with a hash of the seed:
     whole numbers ≥ 0, for example the words of a JAX key.

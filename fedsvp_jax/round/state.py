@@ -244,8 +244,8 @@ class RoundMetrics:
     aggregate_noise_l2: Array
     clients: ClientMetrics
     model_finite: Array  # () bool: the next model, as `tree.is_finite` says
-    validation_accuracy: Array | None = None  # () float32; None without such examples
-    validation_loss: Array | None = None  # () float32, likewise
+    validation_accuracy: Array | None  # () float32; None without such examples
+    validation_loss: Array | None  # () float32, likewise
 
 
 def initial_state(

@@ -53,6 +53,8 @@ def metrics(*, model_finite: bool = True) -> RoundMetrics:
         aggregate_noise_l2=np.float32(7),
         clients=clients,
         model_finite=np.bool_(model_finite),
+        validation_accuracy=None,
+        validation_loss=None,
     )
 
 
