@@ -26,7 +26,9 @@ class RoundSettings(Settings):
         at_least=1,
     )
     cohort_size: int | None = setting(
-        None, "K: clients per round. Default: 10.", at_least=1
+        None,
+        "K: clients per round. Default: 10, of your own data at most all.",
+        at_least=1,
     )
     cohorts: str = setting(
         "drawn",
