@@ -1,4 +1,4 @@
-"""Settings of the lazy-influence filter."""
+"""Settings of the lazy-influence filter, and of the corruption that it is to find."""
 
 import dataclasses
 from functools import partial
