@@ -231,6 +231,10 @@ def test_columns_beyond_the_schema_are_named_and_ignored(
         written(own, [{k: v for k, v in row.items() if k != column} for row in more])
         ended = command(*words, f"--log={log}")
         assert_sentence(ended, f"own.csv lacks the column {column}")
+    own.write_bytes(own.read_bytes() + b"\xf6")
+    ended = command(*words, f"--log={log}")
+    assert_sentence(ended, "is not utf-8; save the file with a byte order mark")
+    assert "state encoding" not in ended.stderr  # the schema is the coordinator's
 
 
 @pytest.mark.hole

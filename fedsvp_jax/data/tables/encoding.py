@@ -299,6 +299,8 @@ def _refuse(
     of_kind = wrong & (kinds == kind)
     cell = names[codes[of_kind.argmax()]]
     mark = literals.grouped(cell)
+    if kind == "no date" and re.search(r"\b(19|20)\d\d\b", cell):
+        kind = "no day"  # a slip, and no mark of a missing one
     fault, remedy = _REMEDIES[kind]
     raise Misfit(
         f"{source} {fault} {place(values, of_kind)}",
@@ -306,8 +308,9 @@ def _refuse(
             table=table_header(source.rpartition(": column ")[2]),
             cell=files.quoted(cell),
             bounds=column.bounds,
-            marks=f'thousands = "{mark}"'
-            + f' or decimal = "{mark}"' * (mark in literals.DECIMALS),
+            notation=notation,
+            mark=mark,
+            other=' or decimal = ","' * (mark == ","),
         ),
     )
 
