@@ -299,9 +299,10 @@ def _refuse(
     of_kind = wrong & (kinds == kind)
     cell = names[codes[of_kind.argmax()]]
     mark = literals.grouped(cell)
-    if kind == "no date" and re.search(r"\b(19|20)\d\d\b", cell):
-        kind = "no day"  # a slip, and no mark of a missing one
-    fault, remedy = _REMEDIES[kind]
+    # What names a year is a slip, and no mark of a missing date.
+    fault, remedy = _REMEDIES[
+        "no day" if kind == "no date" and re.search(r"\b(19|20)\d\d\b", cell) else kind
+    ]
     raise Misfit(
         f"{source} {fault} {place(values, of_kind)}",
         remedy.format(

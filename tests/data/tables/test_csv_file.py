@@ -382,8 +382,8 @@ READ = {  # a cell, by which decimal: the number that it is, or what is said of 
     ("+.5e1", "."): 5.0,
     ("1,5", "."): 1.5,  # no other cell has a fraction
     ("1.5", ","): 1.5,
-    ("1,234", "."): "'1,234' in row 20.* decimal = ... and thousands = .,. or decimal =",
-    ("1.234", ","): "'1.234' in row 20.* at its top: decimal = .,. and thousands = ...$",
+    ("1,234", "."): "'1,234' in row 20.* = ... and thousands = .,. or decimal = ",
+    ("1.234", ","): "'1.234' in row 20.* top: decimal = .,. and thousands = ...$",
     ("<5", "."): "behind < or > .'<5' in row 20.*columns.x.: limits = true, which",
     ("<5 mg", "."): "numbers and texts .'<5 mg' in row 20",
     ("5 mg", "."): "numbers and texts .'5 mg' in row 20",
