@@ -24,10 +24,11 @@ regression without any privacy:
 
 First stands a recommendation, or why there is none: the smallest ε from which on the
 private model is "better than guessing", with secure aggregation where that is a choice,
-and the AUC that a model of your columns must reach without privacy. Then, by kind of
-trust, this ε for two AUC between the numbers of --auc: one near the smaller, and
-one midway. The table has, for every ε, the AUC that must be reached.
-"Better" is as after a training
+and the AUC that a model of your columns must reach without privacy. It is the ε for
+columns that tell little, if one that was tried suffices there; a smaller one that
+suffices where they tell more is named. Then both stand by kind of trust: for an AUC
+near the smaller number of --auc, and for one midway between the two. The table has,
+for every ε, the AUC that must be reached. "Better" is as after a training
 (`scores.verdict`): the 95 % interval of AUC, on as many test rows as the table has,
 lies above 1/2, and the log loss below that of the classes' shares.
 

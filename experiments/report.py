@@ -7,7 +7,8 @@ gets table.md, .tex and .csv, and its table is printed. If several folders are n
 they are compared in compare.html, which is written to their common parent folder or to
 --compare_to, and in a table, which is printed.
 DIR may be a model file, such as a federation's model.safetensors: then its odds ratios
-go into coefficients.csv beside it.
+go into coefficients.csv beside it. They describe the model, and are no estimates of
+effects: clipping and few rounds draw them towards 1, and noise moves them.
 --plugin=FILE.py is what a run with a mechanism from outside was started with.
 The camera above a plot of a page saves it as SVG; the button below, its numbers as CSV.
 
@@ -41,6 +42,7 @@ def rebuild(folder: Path) -> list[Path]:
       ValueError: a file is missing or damaged, or plotly is not installed.
     """
     if folder.is_file():
+        print(messages.filled("odds_ratios.txt"))
         return [report.write_coefficients(folder)]
     files = read.read_folder(folder)
     if file := plugin.missing(files.config):
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
     if _PLUGIN.value:
         plugin.load(_PLUGIN.value)
     for folder in folders:
-        print("\n".join(map(str, rebuild(folder))))
+        print(*rebuild(folder), sep="\n")
     paths = {os.path.abspath(folder) for folder in folders}
     if len(paths) > 1:
         parents = [*map(os.path.dirname, paths)]

@@ -139,6 +139,16 @@ def test_versions_agree_and_the_licence_is_there() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
+def test_no_version_of_flower_is_installed_whose_sums_nobody_tested() -> None:
+    """Ours put their functions in the place of Flower's by name, which may change."""
+    pins = (ROOT / "requirements" / "deploy.txt").read_text()
+    (major, minor) = map(int, re.findall(r"(?m)^flwr==(\d+)\.(\d+)\.", pins)[0])
+    extra = map(Requirement, PROJECT["optional-dependencies"]["flower"])
+    (allowed,) = (need.specifier for need in extra if need.name == "flwr")
+    assert allowed.contains(f"{major}.{minor}.9")
+    assert not allowed.contains(f"{major}.{minor + 1}.0")
+
+
 def ended(*words: object, cwd: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Without PYTHONPATH, by which `make` lets a command see this folder."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

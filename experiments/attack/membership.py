@@ -27,7 +27,8 @@ With --run=FOLDER nothing is trained: the loss threshold is tried on the model o
 LiRA needs models with and without each example, which --config=FOLDER/config.json in
 the place of --run trains.
 Members are the training examples of the clients that uploaded, others the test
-examples. The interval of AUC is a jackknife's over examples, that of a TPR Clopper and
+examples; of either up to 19, drawn at random, are not tried, so that 20 groups are
+equal. The interval of AUC is a jackknife's over these groups, that of a TPR Clopper and
 Pearson's. A FPR that the others are too few for has no TPR.
 
   fedsvp attack --attack=membership --run=runs/a --output_dir=runs/a_attacked
@@ -161,7 +162,7 @@ def _scores(
         "others": (~member).sum(),
         "accuracy_members": right[member].mean(),
         "accuracy_others": right[~member].mean(),
-        "test_accuracy": float(test),
+        "test_accuracy": test,
         "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
     }
 
@@ -214,7 +215,7 @@ def attack_run(folder: str, config: ResolvedConfig, data: Dataset) -> list[Recor
     for level, share in scores["tpr"].items():
         count = scores["members"]
         exact = stats.binomtest(round(share * count), count).proportion_ci()
-        scores["tpr_low"][level], scores["tpr_high"][level] = map(float, exact)
+        scores["tpr_low"][level], scores["tpr_high"][level] = exact
     return [{"mechanism": config.mechanism, **claim, **scores}]
 
 

@@ -127,7 +127,7 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Record:
     levels = [f"{level:g}" for level in FALSE_POSITIVE_RATES]
     ends = {"": values, "_low": values - reach, "_high": values + reach}
     for ending, (area, *tpr) in ends.items():
-        record[f"auc{ending}"] = float(area)
-        shares = np.clip(tpr, 0, 1).tolist()
+        record[f"auc{ending}"] = area
+        shares = np.clip(tpr, 0, 1)
         record[f"tpr{ending}"] = dict(zip(levels, shares, strict=True))
     return record

@@ -370,7 +370,7 @@ def finish(
         "randomness": _secrecy(randomness),
         **grid,
     }
-    return upload, state, dict(plain(record))
+    return upload, state, plain(record)
 
 
 def check_arrays(name: str, arrays: Arrays, shapes: Sequence[Sequence[int]]) -> None:

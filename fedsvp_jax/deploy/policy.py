@@ -211,7 +211,7 @@ class Policy:
         values |= {"mechanism": self.name, "run_id": self.asked["run_id"]}
         if (own_settings := values.pop("settings")) is not None:
             values |= vars(own_settings)
-        return dict(plain(values))
+        return plain(values)
 
     @property
     def schema(self) -> str | None:
@@ -330,7 +330,7 @@ def make_policy(
         for field in dataclasses.fields(config)
         if getattr(config, field.name) != field.default
     }
-    arguments = dict(plain({"config": changed, "run_id": run_id, **facts}))
+    arguments = plain({"config": changed, "run_id": run_id, **facts})
     config = resolve(config)
     mechanism_config = plan.mechanism_settings(config, **facts)
     promise = part(PromiseSettings, config)

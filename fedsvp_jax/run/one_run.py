@@ -7,7 +7,7 @@ import numpy as np
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core.files import AnyPath, Record, replace_file, write_json
+from fedsvp_jax.core.files import AnyPath, Record, plain, replace_file, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -58,7 +58,7 @@ def train(
       options: how it is kept and watched.
 
     Returns:
-      The content of summary.json.
+      The content of summary.json: lists and plain numbers, None where not finite.
 
     Raises:
       ValueError: settings, data or folder are not fit; nothing was overwritten.
@@ -131,4 +131,4 @@ def train(
                 *predicted, data.class_names, columns, program, summary
             )
         write_json(folder.path / "summary.json", summary)
-    return summary
+    return plain(summary)

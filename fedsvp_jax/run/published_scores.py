@@ -216,7 +216,7 @@ class ScoreRelease(NamedTuple):
         return {
             "sites": sites,
             "rows": round(rows),
-            "guessing": float(by_class.clip(0, rows).max() / rows),
+            "guessing": by_class.clip(0, rows).max() / rows,
             "most_frequent": self.classes[by_class.argmax()],
             "counts": noised.tolist(),
             "noise_std": variance**0.5,

@@ -257,7 +257,7 @@ def sweep(
                 test = trained.program.data.test
                 if test.targets is None and (number := len(test.labels)):
                     # Of guessing the most frequent class.
-                    guessing = float(np.bincount(test.labels).max() / number)
+                    guessing = np.bincount(test.labels).max() / number
                     summary |= {"test_rows": number, "guessing": guessing}
                 summary |= {
                     "uploads_left": tradeoff.uploads_left(account),

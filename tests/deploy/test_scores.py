@@ -214,6 +214,10 @@ def test_all_sites_count_their_columns_in_the_same_sum(
     columns = hospitals.scores["columns"]
     counts = np.hstack([column["counts"] for column in columns.values()])
     assert list(columns) == list(features)
+    page = tmp_path / "protection.html"
+    ended = command("experiments.ledger", str(hospitals.logs[0]), f"--page={page}")
+    assert ended.status == 0, ended
+    assert page.read_text().count("model says of them or a column holds") == 2
     off = (counts - wanted) / hospitals.scores["noise_std"]
     assert np.abs(off).max() < 4.5 and off.std() == pytest.approx(1, abs=0.4)
     assert release.columns == features
@@ -250,6 +254,7 @@ def test_every_log_charges_the_count_once_and_its_ledger_says_so(
     assert "at most 65 are right, as above and against the same adversary" in text
     assert "Rows for the test have their own promise, above" in text
     assert "does not protect the rows for the test" not in text
+    assert "a column holds" not in text and "--publish_columns" not in text
     for future in ("will count", "still to come", "No ε covers the rows for the test"):
         assert future not in text
     assert "So no score over all sites is computed" not in text

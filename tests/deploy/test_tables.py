@@ -231,6 +231,10 @@ def test_columns_beyond_the_schema_are_named_and_ignored(
         written(own, [{k: v for k, v in row.items() if k != column} for row in more])
         ended = command(*words, f"--log={log}")
         assert_sentence(ended, f"own.csv lacks the column {column}")
+    own.write_bytes(own.read_bytes() + b"\xf6")
+    ended = command(*words, f"--log={log}")
+    assert_sentence(ended, "is not utf-8; save the file with a byte order mark")
+    assert "state encoding" not in ended.stderr  # the schema is the coordinator's
 
 
 @pytest.mark.hole
@@ -737,7 +741,9 @@ def test_a_federations_model_has_odds_ratios(
     model.save(file)
     ended = command("experiments.report", str(file))
     assert ended.status == 0, ended
-    assert ended.stdout.strip() == str(tmp_path / "coefficients.csv")
+    *sentences, path = ended.stdout.splitlines()
+    assert "and are no estimates of effects. Clipping and few" in " ".join(sentences)
+    assert path == str(tmp_path / "coefficients.csv")
     text = (tmp_path / "coefficients.csv").read_text()
     rows = [*csv.DictReader(text.splitlines())]
     low, high = np.full((1, 3), -1, np.float32), np.ones((1, 3), np.float32)

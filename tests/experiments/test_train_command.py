@@ -112,7 +112,7 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
 
     def write(scale: int, ill: str, well: str) -> None:
         """Sixty rows of each of three wards, of which these are Bern's."""
-        rows = ["ward,age,ill,note"]
+        rows = ["ward,age,ill,note", "G,101,no,x"]  # a cell is clamped
         for n in range(60):
             health = "no" if n % 5 else "yes"
             rows += [f"{ward},{n},{health},x" for ward in ("Chur", "G")]
@@ -128,11 +128,13 @@ def test_train_refuses_the_tables_that_a_site_could_not_join_with(
     accepted = command(*line, "--accept_units")
     assert accepted.status == 0 and run.exists()
     printed = " ".join(accepted.stdout.split())
-    # Every export has such columns: who answers for each learns to skip the line.
+    # Every export has such columns: who answers for each learns to skip the line. Nor
+    # is one clamped cell a warning: all lines were counted.
+    assert "column age: 1 of 181 cells are clamped to its bounds" in printed
     assert "- Answer the 1 warning about the rows first" in printed
     assert "- Note: columns that the schema does not name are ignored: note." in printed
-    write(4, "yes", "no")  # 34 of 180 cells, all of them Bern's
-    for message in ("error: column age: 34 of 180 cells are clamped", remedy):
+    write(4, "yes", "no")  # 35 of 181 cells, 34 of them Bern's
+    for message in ("error: column age: 35 of 181 cells are clamped", remedy):
         assert message in command(*line).stderr
     write(1, "yes", "no")
     published = (f"--output_dir={tmp_path / 'b'}", "--publish_scores")

@@ -62,6 +62,13 @@ def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
     assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
 
 
+def test_what_train_returns_is_what_the_file_holds(tmp_path: pathlib.Path) -> None:
+    """It held arrays and tuples, which no `json.dumps` takes, and no `==` compares."""
+    summary = train(tmp_path / "run")
+    assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert json.dumps(summary, allow_nan=False)
+
+
 def test_a_shorter_run_is_the_first_part_of_a_longer_one(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -123,7 +123,7 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
             text = raw.decode(codec)
         except UnicodeDecodeError as error:
             fault = error
-            if np.mean([*map(bool, _BEYOND_ASCII.findall(raw))]) > 0.2:
+            if 0.2 < np.mean([*map(bool, _BEYOND_ASCII.findall(raw))]) < 1:
                 codecs_ = [_MIXED]
                 break
             continue
@@ -135,8 +135,8 @@ def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str
         return raw if codec == literals.ENCODINGS[0] else text.encode(), codec
     raise ValueError(
         f"{path}, line {_line(raw[: fault.start])}, has the byte "
-        f"0x{raw[fault.start]:02x}, which "
-        f"is not {' or '.join(codecs_)}; save the file as UTF-8"
+        f"0x{raw[fault.start]:02x}, which is not {' or '.join(codecs_)}; save the file "
+        "with a byte order mark (BOM) as UTF-8"
         f"{_OF_WINDOWS * (not {'cp1252', _MIXED} & {*codecs_})}"
     )
 

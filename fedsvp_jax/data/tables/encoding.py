@@ -299,15 +299,19 @@ def _refuse(
     of_kind = wrong & (kinds == kind)
     cell = names[codes[of_kind.argmax()]]
     mark = literals.grouped(cell)
-    fault, remedy = _REMEDIES[kind]
+    # What names a year is a slip, and no mark of a missing date.
+    fault, remedy = _REMEDIES[
+        "no day" if kind == "no date" and re.search(r"\b(19|20)\d\d\b", cell) else kind
+    ]
     raise Misfit(
         f"{source} {fault} {place(values, of_kind)}",
         remedy.format(
             table=table_header(source.rpartition(": column ")[2]),
             cell=files.quoted(cell),
             bounds=column.bounds,
-            marks=f'thousands = "{mark}"'
-            + f' or decimal = "{mark}"' * (mark in literals.DECIMALS),
+            notation=notation,
+            mark=mark,
+            other=' or decimal = ","' * (mark == ","),
         ),
     )
 

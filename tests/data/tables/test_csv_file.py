@@ -344,6 +344,20 @@ def test_a_file_that_mixes_encodings_is_refused(
             csv_file.read(path, stated)
 
 
+def test_a_file_of_utf_8_mixes_nothing_where_the_schema_states_another(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The byte 0x81 of Á was "not utf-8, as other lines are"."""
+    path = tmp_path / "a.csv"
+    for mark in ("", "\ufeff"):
+        path.write_text(mark + table_of(t=["Ágora"] * 20))
+        if mark:
+            assert csv_file.read(path, "cp1252")[0]["t"][0].as_py() == "Ágora"
+            return
+        with pytest.raises(ValueError, match=r"not cp1252; save .* \(BOM\) as UTF-8$"):
+            csv_file.read(path, "cp1252")
+
+
 DECLARED = """
 schema = 1
 decimal = "{decimal}"
@@ -368,8 +382,8 @@ READ = {  # a cell, by which decimal: the number that it is, or what is said of 
     ("+.5e1", "."): 5.0,
     ("1,5", "."): 1.5,  # no other cell has a fraction
     ("1.5", ","): 1.5,
-    ("1,234", "."): "between thousands .'1,234' in row 20",
-    ("1.234", ","): "between thousands .'1.234' in row 20.*thousands = ... or decimal",
+    ("1,234", "."): "'1,234' in row 20.* = ... and thousands = .,. or decimal = ",
+    ("1.234", ","): "'1.234' in row 20.* top: decimal = .,. and thousands = ...$",
     ("<5", "."): "behind < or > .'<5' in row 20.*columns.x.: limits = true, which",
     ("<5 mg", "."): "numbers and texts .'<5 mg' in row 20",
     ("5 mg", "."): "numbers and texts .'5 mg' in row 20",

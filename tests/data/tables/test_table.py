@@ -202,6 +202,10 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     dates = np.where(texts["admitted"] == "2020-01-31", "5", texts["admitted"])
     with pytest.raises(ValueError, match=r"no date .'5' in row 1.*missing = \['5'\]"):
         from_table(texts | {"admitted": dates}, schema=again)
+    dates = np.where(dates == "5", "2020-02-30", dates)  # is no mark of a missing one
+    with pytest.raises(ValueError, match=r"no date .*calendar, as 2024-12-31") as slip:
+        from_table(texts | {"admitted": dates}, schema=again)
+    assert "missing =" not in str(slip.value)
     with (
         pytest.warns(UserWarning, match=of_filled),
         pytest.warns(UserWarning, match="not name are ignored: more"),

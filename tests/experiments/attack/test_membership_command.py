@@ -13,6 +13,7 @@ from scipy.stats import beta
 from sklearn import datasets
 from small_runs import read_rows
 
+from experiments import printed
 from experiments.attack import SETTINGS, membership
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import read_json, write_json
@@ -114,6 +115,9 @@ def test_the_ceiling_is_against_who_sees_the_model_and_for_all_copies(
     head = done.stdout.split("`")[0].split()  # a cell folds where the table is narrow
     assert "1" in head and "0.1" not in head
     named, count = round(row["tpr"]["0.01"] * row["members"]), row["members"]
+    (cells,) = printed.filled_rows("attack_membership.txt", [row], run=str(copied))
+    assert count % 20 == row["others"] % 20 == 0  # which nothing said
+    assert "members, others that were tried, in 20 equal groups" in cells
     assert all(f"{number}" in done.stdout for number in (count, row["others"]))
     # Clopper and Pearson's ends are quantiles of Beta distributions.
     high = beta.ppf(0.975, named + 1, count - named)
