@@ -209,7 +209,6 @@ def row(device_name: str, name: str, index: int) -> Record:
     copies = 2 * plan.cohort_size * model_bytes / device.bandwidth
     limit = max(flops / device.flops, copies)
     tpu = device.platform == "tpu"
-    counts_all = tpu and not totals["watched_loops"]
     return {
         "device": device_name,
         "work": name,
@@ -218,7 +217,9 @@ def row(device_name: str, name: str, index: int) -> Record:
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
         "round_cycles": totals["cycles"] if tpu else None,
-        "limit_share": limit * device.clock / totals["cycles"] if counts_all else None,
+        "limit_share": limit * device.clock / totals["cycles"]
+        if tpu and not totals["watched_loops"]
+        else None,
         "round_kernels": totals["kernels"],
         "moved_bytes": None if tpu else totals["moved_bytes"],
         "watched_loops": totals["watched_loops"],

@@ -108,12 +108,9 @@ def _in_stages(leaves: list[Array]) -> Array:
     return jnp.sqrt(total) * np.float32(1 / (1 - (height / 2 + 8) * ROUNDOFF))
 
 
-def has_finite_sum(tree: Params) -> Array:
-    """() bool: no number is NaN or infinite, nor the sum beyond float32.
-
-    In stages (`norms`) a GPU adds the numbers and their squares up in one pass.
-    """
-    if _IN_STAGES.get():
+def has_finite_sum(tree: Params, *, in_stages: bool) -> Array:
+    """() bool: no number is NaN or infinite, nor the sum beyond float32."""
+    if in_stages:
         tree = [staged_sum(leaf)[0] for leaf in jax.tree.leaves(tree)]
     return jnp.isfinite(optax.tree.sum(tree))
 

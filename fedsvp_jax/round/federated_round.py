@@ -227,7 +227,9 @@ def client_round(
     upload, memory, info = plan.work.release(task, work, update)
     stats = work.weights.stats
     # Their norm would hold two copies of the numbers.
-    finite = tree.has_finite_sum((upload.update, stats, upload.answer))
+    finite = tree.has_finite_sum(
+        (upload.update, stats, upload.answer), in_stages=plan.recipe.fewer_passes
+    )
     upload = plan.aggregator.encode(mechanism, upload, info.visible_to_server())
     metrics = ClientMetrics(
         client_id=client_id,

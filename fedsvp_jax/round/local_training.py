@@ -61,7 +61,7 @@ class TrainingRecipe(NamedTuple):
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     separate_clips: bool = False  # of a linear model's residuals and features
     full_batches: bool = False  # most_steps of every lane, none incomplete
-    fewer_loops: bool = False  # epochs and the first step are outside of loops
+    fewer_passes: bool = False  # over the weights of all lanes; see `devices.target`
 
 
 class TrainingRates(NamedTuple):
@@ -314,7 +314,8 @@ def _batches(
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
         iota(recipe.local_epochs),
-        batch_size=recipe.local_epochs if recipe.fewer_loops else None,
+        # Side by side on an accelerator: each takes a dozen kernels.
+        batch_size=recipe.local_epochs if recipe.most_steps else None,
     )
 
     if recipe.full_batches and recipe.most_steps:
@@ -500,7 +501,7 @@ def local_update(
     if trips is None:
         trips = lanes.largest(num_steps, lane_axes)
     first, begin = (*start, optimizer.init(start.params)), 0
-    if recipe.fewer_loops and recipe.most_steps:
+    if recipe.fewer_passes and recipe.most_steps:
         first, begin = step(jnp.int32(0), first), 1
     with jax.named_scope("steps"):
         trained, stats, _ = jax.lax.fori_loop(begin, trips, step, first)

@@ -60,9 +60,9 @@ def gathered(trainer: Trainer) -> int:
         leaves = jax.tree.leaves(tree)
         return sum(math.prod(x.shape[axes:]) * x.dtype.itemsize for x in leaves)
 
-    state, metrics, _ = trainer.lower().out_info
-    clients = dataclasses.replace(metrics.clients, client_id=None)
-    uploads = size((state.params, state.stats), 1) + size(clients, 3)
+    state, metrics = trainer.lower().out_info
+    clients = dataclasses.replace(metrics.shapes.clients, client_id=None)
+    uploads = size((state.params, state.stats), 1) + size(clients, 1)
     uploads += sum(x.dtype.itemsize for x in jax.tree.leaves(state.mechanism.clients))
     batches = math.ceil(len(data.test.labels) / plan.test_batch_size)
     groups = data.num_classes * max(plan.num_tested_attributes, 1)
