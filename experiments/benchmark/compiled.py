@@ -17,9 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import SingleDeviceSharding
 
 from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.core.tree import num_bytes
@@ -54,16 +53,14 @@ def compiled(trainer: Trainer, device: Device) -> Any:
         **_FILE["topologies"].get(device.topology, {}),
     )
     exported = trainer.export()
-    mesh = Mesh(np.array(topology.devices[:1]), ("device",))
-    sharding = NamedSharding(mesh, PartitionSpec())
+    sharding = SingleDeviceSharding(topology.devices[0])
     shapes = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
         for aval in exported.in_avals
     ]
     args, kwargs = jax.tree.unflatten(exported.in_tree, shapes)
-    rounds = jax.jit(exported.call, donate_argnums=0)
-    options = trainer.program.target.compiler_options
-    return rounds.lower(*args, **kwargs).compile(options)
+    rounds = jax.jit(exported.call, donate_argnums=0).lower(*args, **kwargs)
+    return rounds.compile(trainer.program.target.compiler_options)
 
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) [^\n]*\{\n(.*?)^\}", re.M | re.S)
@@ -135,8 +132,9 @@ def counted(text: str) -> Counter[str]:
     Cycles, kernels and bytes with the turns of every loop multiplied in; and how often
     a round begins a loop whose turns are data, which counts as one turn.
     """
-    blocks = _COMPUTATION.findall(text)
-    computations = {name: _instructions(body) for name, body in blocks}
+    computations = {
+        name: _instructions(body) for name, body in _COMPUTATION.findall(text)
+    }
 
     def turns_of(loop: Instruction) -> int | None:
         if trip_counts := _KNOWN.findall(loop.text):
@@ -162,8 +160,7 @@ def counted(text: str) -> Counter[str]:
         for i in computations[name]:
             total["cycles"] += sum(map(int, _CYCLES.findall(i.text)[:1]))
             if i.kind in _FILE["instructions"]["kernels"]:
-                moved_bytes = i.size + bytes_read(i, sizes)
-                total.update(kernels=1, moved_bytes=moved_bytes)
+                total.update(kernels=1, moved_bytes=i.size + bytes_read(i, sizes))
             if "/score" in i.scope:
                 continue
             if i.kind == "while":
@@ -172,9 +169,10 @@ def counted(text: str) -> Counter[str]:
                 for cost, number in count(*i.called("body")).items():
                     total[cost] += (times or 1) * number
             roles = (*_BRANCHES, "to_apply") if i.kind == "call" else _BRANCHES
-            branches = map(count, i.called(*roles))
             # Every place of a cohort is taken, so the largest branch counts.
-            total.update(max(branches, key=Counter.total, default={}))
+            total.update(
+                max(map(count, i.called(*roles)), key=Counter.total, default={})
+            )
         return total
 
     (rounds,) = (
@@ -204,10 +202,13 @@ def row(device_name: str, name: str, index: int) -> Record:
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
     totals = counted(program.as_text())
-    flops = len(trainer.program.configs) * sum(arithmetic.round_flops(trainer))
-    model_bytes = num_bytes(trainer.arguments()[0].params)
-    copies = 2 * plan.cohort_size * model_bytes / device.bandwidth
-    limit = max(flops / device.flops, copies)
+    copies = 2 * plan.cohort_size * num_bytes(trainer.arguments()[0].params)
+    limit = max(
+        len(trainer.program.configs)
+        * sum(arithmetic.round_flops(trainer))
+        / device.flops,
+        copies / device.bandwidth,
+    )
     tpu = device.platform == "tpu"
     return {
         "device": device_name,

@@ -287,7 +287,7 @@ def make_plan(
         recipe = recipe._replace(
             most_steps=most,
             full_batches=alike,
-            fewer_passes=target.fewer_passes(parallelism),
+            fewer_kernels=target.fewer_kernels(parallelism),
         )
     work = client_work.ESTIMATING if mechanism.needs_contribution else client_work.PLAIN
     if mechanism_config.uploads_gradient:

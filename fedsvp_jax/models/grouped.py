@@ -59,12 +59,9 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
 
     @of_one.def_vmap
     def of_many(size: int, batched: list[bool], *both: Array) -> tuple[Array, bool]:
-        def as_groups(leaf: Array, differs: bool) -> Array:
-            if not differs:
-                leaf = jnp.broadcast_to(leaf, (size, *leaf.shape))
-            return lax.collapse(jnp.moveaxis(leaf, 0, -2), -2)
-
-        flat = of_groups(size, *map(as_groups, both, batched))
+        axes = [0 if differs else None for differs in batched]
+        channels = jax.vmap(lambda *both: both, axes, -2, axis_size=size)(*both)
+        flat = of_groups(size, *(lax.collapse(leaf, -2) for leaf in channels))
         by_lane = flat.reshape(*flat.shape[:-1], size, -1)
         return jnp.moveaxis(by_lane, 3, 0), True
 

@@ -228,7 +228,7 @@ def client_round(
     stats = work.weights.stats
     # Their norm would hold two copies of the numbers.
     finite = tree.has_finite_sum(
-        (upload.update, stats, upload.answer), in_stages=plan.recipe.fewer_passes
+        (upload.update, stats, upload.answer), in_stages=plan.recipe.fewer_kernels
     )
     upload = plan.aggregator.encode(mechanism, upload, info.visible_to_server())
     metrics = ClientMetrics(

@@ -33,6 +33,7 @@ from fedsvp_jax.core.structs import (
     Params,
     Rows,
     Weights,
+    cross_entropy,
     iota,
 )
 from fedsvp_jax.core.tree import where
@@ -61,7 +62,7 @@ class TrainingRecipe(NamedTuple):
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     separate_clips: bool = False  # of a linear model's residuals and features
     full_batches: bool = False  # most_steps of every lane, none incomplete
-    fewer_passes: bool = False  # over the weights of all lanes; see `devices.target`
+    fewer_kernels: bool = False  # as `devices.target` says
 
 
 class TrainingRates(NamedTuple):
@@ -330,8 +331,7 @@ def _batches(
         epoch = jnp.minimum(
             number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
         )
-        start = (number % jnp.maximum(per_epoch, 1)) * batch_size
-        place = start + iota(batch_size)
+        place = (number % jnp.maximum(per_epoch, 1)) * batch_size + iota(batch_size)
         # One by one: a TPU cuts slices that start elsewhere in every lane in a loop.
         position = orders.reshape(-1)[epoch * orders.shape[1] + place]
         in_lane = place < count
@@ -348,9 +348,22 @@ def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
     return prng.stream_key(jax.random.fold_in(draws.secret, number), stream)
 
 
+def _without_scatter(logits: Array, labels: Array) -> Array:
+    """`cross_entropy` up to rounding, for a GPU.
+
+    The gradient is softmax − onehot. Of the number that a label points at, JAX's own
+    scatters, which takes kernels of its own and, in a fixed order, a sort.
+    """
+    return jax.nn.logsumexp(logits, -1) - jnp.sum(
+        logits, -1, where=labels[:, None] == iota(logits.shape[-1])[None]
+    )
+
+
 def _trainee(model: Model, recipe: TrainingRecipe) -> Model:
     """The model with the recipe's number format and weights of the classes."""
     model = adapters.in_dtype(model, recipe.compute_dtype)
+    if recipe.fewer_kernels and model.loss is cross_entropy:
+        model = model._replace(loss=_without_scatter)
     if recipe.class_weights:
         model = losses.weighted(model, recipe.class_weights)
     return model
@@ -444,7 +457,6 @@ def local_update(
     count = jnp.sum(member)
     num_steps = upload_steps(recipe, count)
     per_example = recipe.gradient == "per_example"
-    clipped_mean = _clipped_mean(model, recipe)
     persons = examples.persons
     if persons is not None:
         _, persons = jnp.unique(  # as numbers below m
@@ -460,7 +472,7 @@ def local_update(
         step_key = jax.random.fold_in(draws.key, recipe.local_epochs + number)
         batch = _batch(recipe, examples, *batch_at(number), step_key)
         if per_example:
-            gradient = clipped_mean(
+            gradient = _clipped_mean(model, recipe)(
                 Weights(weights_now, stats_now),
                 batch,
                 rates.l2_norm_clip,
@@ -497,12 +509,11 @@ def local_update(
             optimizer_new = where(active, optimizer_new, optimizer_state)
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
 
-    trips: Array | int | None = recipe.most_steps
-    if trips is None:
-        trips = lanes.largest(num_steps, lane_axes)
     first, begin = (*start, optimizer.init(start.params)), 0
-    if recipe.fewer_passes and recipe.most_steps:
+    if recipe.fewer_kernels and recipe.most_steps:
         first, begin = step(jnp.int32(0), first), 1
     with jax.named_scope("steps"):
-        trained, stats, _ = jax.lax.fori_loop(begin, trips, step, first)
+        trained, stats, _ = jax.lax.fori_loop(
+            begin, recipe.most_steps or lanes.largest(num_steps, lane_axes), step, first
+        )
     return Weights(trained, stats)

@@ -1,17 +1,20 @@
 """`--class_weights`: factors of the loss, before anything is clipped."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedsvp_jax.core.settings import SettingError, by_class
-from fedsvp_jax.core.structs import Examples, Rows, Weights
+from fedsvp_jax.core.structs import Array, Examples, Rows, Weights
 from fedsvp_jax.models import make_model
 from fedsvp_jax.round.local_training import (
     Draws,
     TrainingRates,
     TrainingRecipe,
+    _trainee,
     local_update,
 )
 
@@ -55,6 +58,30 @@ def test_weights_multiply_each_examples_gradient_before_the_clip() -> None:
     far = trained(0.01, (1.0, 1e6))
     length = np.sqrt(sum(np.square(leaf).sum() for leaf in far.values()))
     assert length <= 0.01
+
+
+@pytest.mark.hole
+def test_a_gpus_loss_is_cross_entropy_and_scatters_nothing() -> None:
+    logits = jnp.asarray(RNG.normal(size=(40, 3)) * 30, jnp.float32)
+    logits = logits.at[0, 2].set(-jnp.inf)  # of a class that is ruled out
+    model = make_model("logistic", num_classes=3)
+    recipe = TrainingRecipe(40, 1, "mean", class_weights=(0.5, 2.0, 1.0))
+
+    def loss(fewer_kernels: bool) -> Callable[[Array], Array]:
+        trainee = _trainee(model, recipe._replace(fewer_kernels=fewer_kernels))
+        return lambda logits: jnp.sum(jnp.sin(trainee.loss(logits, LABELS)))
+
+    gpus, theirs = (jax.jit(jax.value_and_grad(loss(few))) for few in (True, False))
+    for ours, expected in zip(gpus(logits), theirs(logits), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+    texts = [f.lower(logits).as_text() for f in (gpus, theirs)]
+    assert ["scatter" in text for text in texts] == [False, True]
+
+    def squares(outputs: Array, targets: Array) -> Array:
+        return jnp.sum(jnp.square(outputs - targets), axis=1)
+
+    recipe = recipe._replace(class_weights=(), fewer_kernels=True)
+    assert _trainee(model._replace(loss=squares), recipe).loss is squares
 
 
 def test_numbers_by_class_are_positive_and_one_for_each() -> None:
