@@ -179,7 +179,7 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
         wanted += discrete_gaussian(variance, 1020, words).reshape(2, 510)
     assert count == HOSPITALS
     np.testing.assert_array_equal(total, wanted)
-    np.testing.assert_array_equal(hospitals.scores["counts"], wanted * step)
+    np.testing.assert_allclose(hospitals.scores["counts"], wanted * step / kept, 1e-9)
     assert server.policy.agreement == hospitals.policy.agreement
     said = caplog.messages[-1]
     beginning, _, of_scores = said.partition(" test rows (a count with noise): ")
@@ -530,7 +530,8 @@ def test_a_count_that_opens_no_sum_is_spent_and_not_asked_again(
     hospitals.dies_after = 2 * first + 2 * HOSPITALS  # rounds have `first` messages
     hospitals.flwr_run()
     line = "finished: 3 of 3 rounds, of which 2 opened a sum; the model is "
-    assert caplog.messages[-1].startswith(line)
+    assert caplog.messages[-2].startswith(line)
+    assert caplog.messages[-1].startswith("no scores: the count of test rows failed")
     assert not (hospitals.federation / "scores.json").exists()
     kinds = [[e.kind for e in entries_of(hospitals.site(k))] for k in range(3)]
     assert [of.count("scores") for of in kinds] == [0, 1, 1]
@@ -562,4 +563,5 @@ def test_a_hospital_that_is_away_is_left_out_of_the_scores(
     hospitals.flwr_run()
     assert caplog.messages[-1].startswith("3 of 4 hospitals, about ")
     scores, release = hospitals.scores, hospitals.policy.score_release
-    assert scores["noise_std"] == pytest.approx(release.share_std * math.sqrt(3))
+    std = release.share_std * math.sqrt(3)
+    assert scores["noise_std"] == pytest.approx(std, rel=1e-3)
