@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, plain
 
 from ..partition import rows_by_owner
 
@@ -236,7 +236,7 @@ def of_table(
             str(c if names is None else names[c]): n for c, n in enumerate(counts)
         },
         "verdict": verdict(interval, log_loss, guess),
-        "confusion": confusion.tolist(),
+        "confusion": confusion,
     }
     if len(present) == len(counts) == 2:
         scores_of_rows |= _of_two_classes(chances[:, 1], labels == 1)
@@ -246,7 +246,7 @@ def of_table(
             client: {"rows": mask.sum(), "right": right[mask].sum()}
             for client, mask in masks.items()
         }
-    return scores_of_rows
+    return dict(plain(scores_of_rows))
 
 
 def _of_two_classes(scores: np.ndarray, positive: np.ndarray) -> Record:
@@ -265,8 +265,8 @@ def _of_two_classes(scores: np.ndarray, positive: np.ndarray) -> Record:
     bins = max(1, min(_BINS, len(scores) // _ROWS_OF_A_BIN))
     return {
         "roc": {
-            "false_alarms": false_alarms[places].tolist(),
-            "recognised": recognised[places].tolist(),
+            "false_alarms": false_alarms[places],
+            "recognised": recognised[places],
         },
         "calibration": [
             {
