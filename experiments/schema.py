@@ -54,11 +54,13 @@ from fedsvp_jax.data.tables import schema as schemas
 from . import command, messages
 
 command.define("schema")
-_TODO = re.compile("^# TODO: .*\n", re.M)
+# What the draft says of the rows beside its marks: that a cell was blank, or none.
+_TODO = re.compile("^# (TODO: |fill = …  # no cell).*\n", re.M)
 # The lines of a column that is left out, up to the next section and its comments.
 _DROPPED = re.compile(
-    r"^(\[columns\.[^\n]*\n)(?=(?:(?!\[).*\n)*?[ \t]*type[ \t]*=[ \t]*[\"']drop)"
-    r"(?:(?!\[).+(?:\n|\Z)|\n)*?(?=(?:[ \t]*(?:#.*)?\n)*(?:\[|\Z))",
+    r"^([ \t]*\[[ \t]*columns[ \t]*\.[^\n]*\n)"
+    r"(?=(?:(?![ \t]*\[).*\n)*?[ \t]*[\"']?type[\"']?[ \t]*=[ \t]*[\"']drop)"
+    r"(?:(?![ \t]*\[).+(?:\n|\Z)|\n)*?(?=(?:[ \t]*(?:#.*)?\n)*(?:[ \t]*\[|\Z))",
     re.M,
 )
 _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)

@@ -102,8 +102,9 @@ class Policy:
         multiplier = plan.sums(plan.most_uploads).precision ** -0.5
         std = multiplier * sensitivity / root_sharers(config)
         # A site's numbers alone fit into b bits; Flower adds them modulo 2^32.
-        most_rows = config.max_num_examples
-        grid = Grid(config.noise_bits, 1, most_rows, lambda _: sensitivity)
+        grid = Grid(
+            config.noise_bits, 1, config.max_num_examples, lambda _: sensitivity
+        )
         release = ScoreRelease(schema.classes, multiplier, std, grid, relation, columns)
         check_grid(grid, std=std, num_examples=1, size=release.zeros.size)
         return release

@@ -69,8 +69,11 @@ def write_coefficients(model_file: AnyPath) -> Path:
     """
     file = Path(model_file)
     model = load_model(file)
-    settings, schema = model.settings, model.schema
-    if schema is None or (settings["model"], len(schema.classes)) != ("logistic", 2):
+    schema = model.schema
+    if schema is None or (model.settings["model"], len(schema.classes)) != (
+        "logistic",
+        2,
+    ):
         raise ValueError(
             f"{file} has no odds ratios: only a logistic model of two classes on a "
             "table has them"

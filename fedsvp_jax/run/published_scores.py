@@ -34,7 +34,7 @@ from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 from fedsvp_jax.data.tables.scores import SHARES, auc_variance, root_interval
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.run_digest import KEYED
-from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps
+from fedsvp_jax.mechanisms.grid import Grid, grid_step, noised_steps, rounding_share
 
 _RECORD = r"(replace|leave) (one record|all rows of a person)"
 _LEVELS = 8  # of intervals of the log odds, where classes are two
@@ -95,8 +95,8 @@ def score_relation(
     verb, rows = match.groups()
     levels = _LEVELS if num_classes == 2 else 1
     squares = (1 + (verb == "replace")) * (levels + num_columns)
-    sensitivity = (rows_per_person or 1) * squares**0.5
-    return f"{verb} {rows} for the test".replace("leave", "leave out"), sensitivity
+    relation = f"{verb} {rows} for the test".replace("leave", "leave out")
+    return relation, (rows_per_person or 1) * squares**0.5
 
 
 class ScoreRelease(NamedTuple):
@@ -130,8 +130,8 @@ class ScoreRelease(NamedTuple):
         """
         if len(self.classes) > 2:
             return np.eye(len(self.classes))
-        widths = [1 << level for level in range(_LEVELS)]
-        return np.concatenate([np.eye(_PLACES // w).repeat(w, 1) for w in widths[::-1]])
+        widths = 2 ** np.arange(_LEVELS)[::-1]
+        return np.concatenate([np.eye(_PLACES // w).repeat(w, 1) for w in widths])
 
     @property
     def zeros(self) -> np.ndarray:
@@ -158,9 +158,9 @@ class ScoreRelease(NamedTuple):
         places = chances.argmax(1)
         if len(self.classes) == 2:  # 1/2 is the first class's, as argmax has it
             odds = np.diff(np.log(chances.clip(np.finfo(np.float32).tiny)))[:, 0]
-            shares = (1 + odds / (_HALFWAY + np.abs(odds))) / 2
+            shares = (1 + odds / (_HALFWAY + abs(odds))) / 2
             places = np.ceil(shares * _PLACES).astype(int).clip(1) - 1
-        of_class = np.eye(len(self.classes), dtype=np.float32)[labels[:limit]].T
+        of_class = np.eye(len(self.classes))[labels[:limit]].T
         by_score = of_class @ np.eye(sums.shape[1])[places[:limit]] @ sums.T
         by_column = of_class @ parts_of(self.columns, inputs[:limit])
         return np.hstack([by_score, by_column]).astype(np.float32)
@@ -189,8 +189,11 @@ class ScoreRelease(NamedTuple):
           guessing, the share of the class `most_frequent`; the counts, and noise_std of
           each.
         """
-        sums, variance = self.sums, sites * self.share_std**2
-        noised, by_column = np.split(total * self.step, [len(sums)], axis=1)
+        sums, scale = self.sums, 1.0
+        if apart := self.grid.apart:  # where `on_grid` has shrunk each count
+            scale -= rounding_share(float(apart(jnp.float32(1))), self.step, total.size)
+        variance = sites * (self.share_std / scale) ** 2
+        noised, by_column = np.split(total * self.step / scale, [len(sums)], axis=1)
         inverse = np.linalg.inv(sums.T @ sums)
         counts, covariance = noised @ sums @ inverse, variance * inverse
         by_class, rows = counts.sum(1), max(counts.sum(), 1)
@@ -207,7 +210,7 @@ class ScoreRelease(NamedTuple):
             error = auc_variance(SHARES, ones, zeros) * (ones * zeros) ** 2
             scores["AUC"] = estimate(slopes, by_class[::-1, None], error, 2)
             middle = (2 * np.arange(bins) + 1) / bins - 1
-            odds = _HALFWAY * middle / (1 - np.abs(middle))
+            odds = _HALFWAY * middle / (1 - abs(middle))
             chances = (1 + np.tanh(odds / 2)) / 2
             scores["share"] = estimate([[0], [1]], 1, of_rows, 1)
             off = (chances[:, None] - SHARES) ** 2
@@ -263,7 +266,7 @@ def noised_scores(
         classes or range(chances.shape[1]),
         multiplier,
         std,
-        Grid(_BITS, 1, rows),
+        Grid(_BITS, 1, rows, lambda _: sensitivity),
         relation,
         columns,
     )
@@ -278,12 +281,16 @@ def noised_scores(
     ]
     key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
     seed = [*jax.random.key_data(key).tolist(), *json.dumps(identity).encode()]
-    inputs, step = np.asarray(data.test.inputs), release.step
-    counts = release.count_rows(chances, labels, inputs)
-    noised = noised_steps(counts.ravel(), seed, std, step, rows, sensitivity, _BITS)[0]
+    counts = release.count_rows(chances, labels, np.asarray(data.test.inputs))
+    noised, _ = noised_steps(
+        counts.ravel(), seed, std, release.step, rows, sensitivity, _BITS
+    )
     reasons = [*_ASSUMPTIONS, _ONE_ROW if data.rows_per_person is None else _ONE_SIDE]
-    of_promise = promise["assumptions"].split("; ")
-    reasons += [r for r in of_promise if r.startswith((SEED, KEYED, _NOMINAL))]
+    reasons += [
+        reason
+        for reason in promise["assumptions"].split("; ")
+        if reason.startswith((SEED, KEYED, _NOMINAL))
+    ]
     return {
         **promise,
         **release.estimate_scores(noised.reshape(counts.shape), 1),

@@ -179,7 +179,7 @@ def test_the_last_sum_is_that_of_all_counts_and_of_all_shares_of_noise(
         wanted += discrete_gaussian(variance, 1020, words).reshape(2, 510)
     assert count == HOSPITALS
     np.testing.assert_array_equal(total, wanted)
-    np.testing.assert_array_equal(hospitals.scores["counts"], wanted * step)
+    np.testing.assert_allclose(hospitals.scores["counts"], wanted * step / kept, 1e-9)
     assert server.policy.agreement == hospitals.policy.agreement
     said = caplog.messages[-1]
     beginning, _, of_scores = said.partition(" test rows (a count with noise): ")
@@ -568,4 +568,5 @@ def test_a_hospital_that_is_away_is_left_out_of_the_scores(
     hospitals.flwr_run()
     assert caplog.messages[-1].startswith("3 of 4 hospitals, about ")
     scores, release = hospitals.scores, hospitals.policy.score_release
-    assert scores["noise_std"] == pytest.approx(release.share_std * math.sqrt(3))
+    std = release.share_std * math.sqrt(3)
+    assert scores["noise_std"] == pytest.approx(std, rel=1e-3)

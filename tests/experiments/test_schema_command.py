@@ -656,13 +656,16 @@ def test_confirmed_schemas_tell_nothing_of_columns_that_are_left_out(
         'from_data = ["no", "yes", 0.61, 0.39]\n\n[columns.days]\ntype = "drop"\n'
         "bounds = [0, 5215]\nfill = 17\nfrom_data = [0.0, 5215.0, 17.0]\n\n"
         '# from the form\n[columns.age]\ntype = "number"\nbounds = [0, 120]\n'
-        'from_data = [18.0, 97.0, 50.0]\n\n[columns."cause of death"]\n'
+        "from_data = [18.0, 97.0, 50.0]\n"
+        "# fill = …  # no cell was blank; without a fill a blank one is refused\n\n"
+        '[ columns . cost ]\n"type" = "drop"\nbounds = [0, 8080]\n\n'
+        '[columns."cause of death"]\n'
         'values = [\n  "sepsis",\n  "stroke",\n]\ntype = \'drop\'\n'
         'from_data = ["sepsis", "stroke"]'
     )
     succeeds("experiments.schema", f"--confirm={schema}", "--known=ill")
     text = schema.read_text()
-    for secret in ("5215", "17", "sepsis", "stroke", "97"):
+    for secret in ("5215", "17", "sepsis", "stroke", "97", "no cell", "8080"):
         assert secret not in text, text
     read = from_toml(text, str(schema))
     assert list(read.features) == ["age"] and read.from_records == ()

@@ -325,6 +325,15 @@ def test_by_enumeration_a_row_moves_the_counts_by_the_sensitivity() -> None:
     )  # as many as train at the largest
 
 
+@pytest.mark.hole
+def test_counts_of_many_rows_are_not_short_of_what_the_grid_took() -> None:
+    """Of 30,000 rows 58 were missing, and each count was said to have noise of 3."""
+    rows = 30_000
+    scores = scores_of(np.full(rows, 0.001), np.zeros(rows, int), epsilon=8.0)
+    for place in (0, 2):  # the lower half and quarter
+        assert abs(scores["counts"][0][place] - rows) < 5 * scores["noise_std"]
+
+
 @pytest.mark.parametrize(
     ("rows", "share", "distance", "spread"),
     [
@@ -372,7 +381,7 @@ def test_the_intervals_cover_rows_and_noise_and_the_scores_are_unbiased(
         for name, true in truth.items():
             value, low, high = scores[name]
             values[name].append(value)
-            covered[name] += low - 5e-4 <= true <= high + 5e-4
+            covered[name] += low <= true <= high
     for name, true in truth.items():
         assert 0.93 <= covered[name] / draws <= 0.995, (name, covered)
         error = np.std(values[name]) / math.sqrt(draws)
@@ -442,7 +451,7 @@ def test_columns_are_published_with_the_noise_that_counting_them_asks(
     without, full = (summary["published_scores"] for summary in runs)
     assert without["columns"] == {}
     ratio = full["noise_std"] / without["noise_std"]
-    assert ratio == pytest.approx(((8 + 3) / 8) ** 0.5)
+    assert ratio == pytest.approx(((8 + 3) / 8) ** 0.5, rel=1e-4)
     assert (full["epsilon"], full["status"]) == (without["epsilon"], without["status"])
     rows = len(data.test_labels)
     for column in full["columns"].values():

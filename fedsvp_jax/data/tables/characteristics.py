@@ -67,11 +67,9 @@ def describe(
       sampling and noise (`root_interval`). None is an odds ratio beyond all numbers.
       An interval holds everything where a part's rows may be noise alone.
     """
-    ends = np.cumsum([*map(num_parts, columns.values())])
     described = {}
-    for (name, column), cells in zip(
-        columns.items(), np.split(counts, ends, axis=1), strict=False
-    ):
+    parts = np.split(counts, np.cumsum([*map(num_parts, columns.values())]), axis=1)
+    for (name, column), cells in zip(columns.items(), parts, strict=False):
         cuts = [] if column.values else map(column.unscaled, _cuts(column))
         described[name] = {
             "values": column.values,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, plain
 
 from ..partition import rows_by_owner
 
@@ -15,7 +15,7 @@ _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
 _FEWEST = 10  # rows of a class in the pairs by which two models are compared
 BETTER = "better than guessing"
-SHARES = np.linspace(0, 1, 1001)  # that an interval may hold
+SHARES = np.linspace(0, 1, 10001)  # that an interval may hold
 ERRORS = 1.96  # standard errors of a 95 % interval
 
 
@@ -83,7 +83,7 @@ def compared(
     return {
         "pairs": int(number),
         "auc": areas.tolist(),
-        "difference": float(difference),
+        "difference": difference,
         "interval": (difference + np.array([-ERRORS, ERRORS]) * error).tolist(),
     }
 
@@ -100,9 +100,10 @@ def auc_interval(area: float, ones: int, zeros: int) -> tuple[float, float]:
       ones: m, at least 1.
       zeros: n, at least 1.
     """
-    error = np.sqrt(auc_variance(SHARES, ones, zeros))
-    likely = SHARES[np.abs(area - SHARES) <= np.maximum(ERRORS * error, SHARES[1])]
-    return float(likely[0]), float(likely[-1])
+    areas = SHARES[::10]
+    error = np.sqrt(auc_variance(areas, ones, zeros))
+    likely = areas[abs(area - areas) <= np.maximum(ERRORS * error, areas[1])]
+    return likely[0], likely[-1]
 
 
 def auc_variance(areas: np.ndarray, ones: float, zeros: float) -> np.ndarray:
@@ -147,10 +148,10 @@ def root_interval(
         "aci,ij,bcj->ab", slopes, covariance, slopes, optimize=True
     )
     spread = np.polyval([bb, -2 * ab, aa], SHARES)
-    excess = np.abs(at_zero - SHARES * fall) / degree / np.sqrt(error + spread)
+    excess = abs(at_zero - SHARES * fall) / degree / np.sqrt(error + spread)
     likely = np.flatnonzero(excess <= max(ERRORS, excess.min()))
-    share: list[float] = SHARES[[excess.argmin(), likely[0], likely[-1]]].tolist()
-    return share
+    ends = np.clip(likely[[0, -1]] + [-1, 1], 0, len(SHARES) - 1)  # of many rows, too
+    return [*map(float, SHARES[[excess.argmin(), *ends]])]
 
 
 def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[float]:
@@ -166,8 +167,7 @@ def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[flo
         for area, count in zip(areas, counts[-len(areas) :], strict=True)
         if area is not None
     ]
-    ends: list[float] = np.mean(intervals or [(0, 1)], axis=0).tolist()
-    return ends
+    return [*map(float, np.mean(intervals or [(0, 1)], axis=0))]
 
 
 def verdict(interval: Sequence[float], log_loss: float, guess: float) -> str:
@@ -225,30 +225,28 @@ def of_table(
         -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
     )
     scores_of_rows: Record = {
-        "accuracy": float(right.mean()),
-        "guessing": float(counts.max() / len(labels)),
-        "balanced_accuracy": float(
-            np.mean(confusion.diagonal()[present] / counts[present])
-        ),
-        "auc": float(np.mean(defined)) if defined else None,
+        "accuracy": right.mean(),
+        "guessing": counts.max() / len(labels),
+        "balanced_accuracy": np.mean(confusion.diagonal()[present] / counts[present]),
+        "auc": np.mean(defined) if defined else None,
         "auc_interval": interval,
         "log_loss": log_loss,
         "guessing_log_loss": guess,
         "counts": {
-            str(c if names is None else names[c]): int(n) for c, n in enumerate(counts)
+            str(c if names is None else names[c]): n for c, n in enumerate(counts)
         },
         "verdict": verdict(interval, log_loss, guess),
-        "confusion": confusion.tolist(),
+        "confusion": confusion,
     }
     if len(present) == len(counts) == 2:
         scores_of_rows |= _of_two_classes(chances[:, 1], labels == 1)
     if clients is not None:
         masks = {c: np.asarray(clients) == c for c in sorted({*clients} - {""})}
         scores_of_rows["by_client"] = {
-            client: {"rows": int(mask.sum()), "right": int(right[mask].sum())}
+            client: {"rows": mask.sum(), "right": right[mask].sum()}
             for client, mask in masks.items()
         }
-    return scores_of_rows
+    return dict(plain(scores_of_rows))
 
 
 def _of_two_classes(scores: np.ndarray, positive: np.ndarray) -> Record:
@@ -267,14 +265,14 @@ def _of_two_classes(scores: np.ndarray, positive: np.ndarray) -> Record:
     bins = max(1, min(_BINS, len(scores) // _ROWS_OF_A_BIN))
     return {
         "roc": {
-            "false_alarms": false_alarms[places].tolist(),
-            "recognised": recognised[places].tolist(),
+            "false_alarms": false_alarms[places],
+            "recognised": recognised[places],
         },
         "calibration": [
             {
                 "chance": float(scores[rows].mean()),
                 "rows": len(rows),
-                "positive": int(positive[rows].sum()),
+                "positive": positive[rows].sum(),
             }
             for rows in np.array_split(np.argsort(scores, kind="stable"), bins)
         ],

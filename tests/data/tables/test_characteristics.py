@@ -120,6 +120,26 @@ def test_the_intervals_cover_sampling_and_noise(rows: int, std: float) -> None:
 
 
 @pytest.mark.hole
+def test_the_intervals_of_many_rows_cover_what_lies_between_two_shares() -> None:
+    """Of 200,000 rows, of which 1.35 % were ill, 1.3 % (1.3 to 1.3) was published."""
+    parts, odds = np.array([0.6, 0.4]), np.array([0.0135 / 0.9865, 0.0269 / 0.9731])
+    chances = np.stack([parts / (1 + odds), parts * odds / (1 + odds)])
+    column = {"sex": SchemaColumn("category", values=("F", "M"))}
+    rng, covered = np.random.default_rng(0), np.zeros(3)
+    for _ in range(100):
+        counts = rng.multinomial(200_000, chances.ravel()).reshape(2, 2)
+        noised = counts + rng.normal(0, 4, (2, 2))
+        (described,) = describe(column, noised, 16.0).values()
+        intervals = [*described["shares"], described["odds_ratios"][1]]
+        truth = [*odds / (1 + odds), odds[1] / odds[0]]
+        for number, ((_, low, high), true) in enumerate(
+            zip(intervals, truth, strict=True)
+        ):
+            covered[number] += low <= true <= high
+    assert (covered >= 91).all(), covered
+
+
+@pytest.mark.hole
 def test_parts_that_may_be_noise_alone_tell_nothing() -> None:
     """Of a value that no row had, 100 % (66.8 to 100) were published, of -17 rows."""
     counts = np.array([[6.34, -0.58, 100, 20], [-17.35, -13.9, 50, 20]])
