@@ -86,17 +86,21 @@ def main(arguments: Sequence[str]) -> None:
     folder = place.parent if place.is_file() else place
     target = Path(values.export or values.to or folder / "predictions.csv")
     if target.exists():
-        flag = "export" if values.export else "to"
-        raise ValueError(f"{target} exists; name another file by --{flag}")
+        raise ValueError(
+            f"{target} exists; name another file by "
+            f"--{'export' if values.export else 'to'}"
+        )
     if values.export:
         trained.save(values.export)
         print(f"model after {trained.rounds} rounds: {values.export}")
         return
     source = Path(arguments[2])
     carried: dict[str, Any] = {}
+    blank: Any = False
     if schema is not None and source.suffix != ".npy":
         encoded, carried = table.load_rows(source, schema)
-        inputs = encoded.inputs
+        blank = np.isnan(encoded.inputs).any(1, keepdims=True)
+        inputs = np.where(blank, 0, encoded.inputs)
         messages.check_units("predict", encoded, schema, values)
         print(messages.filled("predict.txt", schema=schema, encoded=encoded), end="")
     else:
@@ -111,8 +115,8 @@ def main(arguments: Sequence[str]) -> None:
             f"records: {parts[0]}{' and more' * (len(parts) > 1)}",
             stacklevel=1,
         )
-    chances = trained.probabilities(inputs)
-    names = [str(code) for code in range(chances.shape[1])]
+    chances = np.where(blank, np.nan, trained.probabilities(inputs))
+    names = [*map(str, range(chances.shape[1]))]
     if schema is not None:
         names = [*map(_quoted, schema.classes)]
         if schema.label in carried:

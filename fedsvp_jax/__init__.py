@@ -31,24 +31,47 @@ from fedsvp_jax.devices.compiler_flags import set_safe_flags
 __version__ = "0.3.0"  # the only place that says it: pyproject.toml reads this line
 
 if TYPE_CHECKING:
-    from fedsvp_jax import accounting as accounting
-    from fedsvp_jax import attacks as attacks
-    from fedsvp_jax import influence as influence
-    from fedsvp_jax import mechanisms as mechanisms
-    from fedsvp_jax import models as models
-    from fedsvp_jax import report as report
-    from fedsvp_jax import run as run
-    from fedsvp_jax import shapley as shapley
-    from fedsvp_jax.accounting import Account as Account
-    from fedsvp_jax.config import ExperimentConfig as ExperimentConfig
-    from fedsvp_jax.config import resolve as resolve
-    from fedsvp_jax.core.structs import Model as Model
-    from fedsvp_jax.data.dataset import Column as Column
-    from fedsvp_jax.data.dataset import Dataset as Dataset
-    from fedsvp_jax.run import sweep as sweep
-    from fedsvp_jax.run.own_loop import make_round as make_round
+    from fedsvp_jax import (
+        accounting,
+        attacks,
+        influence,
+        mechanisms,
+        models,
+        report,
+        run,
+        shapley,
+    )
+    from fedsvp_jax.accounting import Account
+    from fedsvp_jax.config import ExperimentConfig, resolve
+    from fedsvp_jax.core.structs import Model
+    from fedsvp_jax.data.dataset import Column, Dataset
+    from fedsvp_jax.run import sweep
+    from fedsvp_jax.run.own_loop import make_round
+
+__all__ = [
+    "Account",
+    "Column",
+    "Dataset",
+    "ExperimentConfig",
+    "Model",
+    "accounting",
+    "attacks",
+    "influence",
+    "make_round",
+    "mechanisms",
+    "models",
+    "report",
+    "resolve",
+    "run",
+    "shapley",
+    "sweep",
+]
 
 set_safe_flags()
+
+
+def __dir__() -> set[str]:
+    return {*globals(), *__all__}
 
 
 def __getattr__(name: str) -> Any:

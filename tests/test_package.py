@@ -176,3 +176,28 @@ def test_every_test_lies_in_a_folder_of_the_package_or_of_what_it_tests() -> Non
     names = {place.relative_to(ROOT / "tests").parts[:1] for place in places}
     for (name,) in names - {()}:
         assert (PACKAGE / name).is_dir() or name in ELSEWHERE, name
+
+
+def test_all_names_of_the_package_are_listed_and_imported_at_once() -> None:
+    """`dir` hid them all, and `import *` gave none."""
+    (getter,) = (
+        node
+        for node in modules()["__init__"].body
+        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
+    )
+    names = {
+        node.value
+        for case in ast.walk(getter)
+        if isinstance(case, ast.MatchValue)
+        for node in [case.value]
+        if isinstance(node, ast.Constant)
+    }
+    assert "resolve" in names
+    lines = (
+        "import fedsvp_jax",
+        "from fedsvp_jax import *",
+        f"print({sorted(names)} == sorted(fedsvp_jax.__all__))",
+        f"print({names} <= {{*dir(fedsvp_jax)}}, {names} <= globals().keys())",
+    )
+    done = program("\n".join(lines))
+    assert done.stdout == "True\nTrue True\n", done

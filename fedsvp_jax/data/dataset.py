@@ -27,6 +27,23 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
     return labels.astype(np.int64)
 
 
+def check_finite(values: np.ndarray, kind: str) -> None:
+    """Refuses NaN and infinity.
+
+    Args:
+      values: numbers of any shape.
+      kind: of values, in the message.
+
+    Raises:
+      ValueError: how many are not finite, and the index of the first.
+    """
+    if len(bad := np.argwhere(~np.isfinite(values))):
+        raise ValueError(
+            f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
+            f"first at index {bad[0].tolist()}); all of them must be finite"
+        )
+
+
 def check_one_client(
     persons: np.ndarray, clients: np.ndarray, names: Sequence[str] | None, source: str
 ) -> None:
@@ -163,7 +180,7 @@ class Dataset:
                     f"{part} inputs must hold at least one example along the first "
                     f"axis, got the shape {inputs.shape}"
                 )
-            self._check_finite(inputs, f"{part} inputs")
+            check_finite(inputs, f"dataset {self.name}: {part} inputs")
             labels = self._as_integers(
                 f"{part} labels",
                 getattr(self, f"{part}_labels"),
@@ -193,7 +210,7 @@ class Dataset:
         if self.rows_per_person is not None:
             if self.train_persons is None:
                 raise self._error("rows_per_person needs train_persons")
-            largest = int(np.unique(self.train_persons, return_counts=True)[1].max())
+            largest = np.unique(self.train_persons, return_counts=True)[1].max()
             if self.rows_per_person < largest:
                 raise self._error(
                     f"rows_per_person must be at least {largest}, of one person, "
@@ -217,14 +234,6 @@ class Dataset:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    def _check_finite(self, values: np.ndarray, kind: str) -> None:
-        is_float = values.dtype == np.float32
-        if is_float and len(bad := np.argwhere(~np.isfinite(values))):
-            raise self._error(
-                f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
-                f"first at index {bad[0].tolist()}); all of them must be finite"
-            )
-
     def _targets(self, part: str, rows: Shape) -> Any:
         """Makes a part's targets float32 or int32; their type and shape, or None."""
         targets = getattr(self, f"{part}_targets")
@@ -240,7 +249,7 @@ class Dataset:
                 f"{part} targets must have {rows[0]} rows, one for each example; got "
                 f"the shape {targets.shape}"
             )
-        self._check_finite(targets, f"{part} targets")
+        check_finite(targets, f"dataset {self.name}: {part} targets")
         self._set(f"{part}_targets", targets)
         return targets.dtype, targets.shape[1:]
 
@@ -256,8 +265,9 @@ class Dataset:
         """Makes the codes of all columns int32."""
         columns = {}
         for key, column in getattr(self, field).items():
-            limit = len(column.categories)
-            codes = self._as_integers(f"{kind} {key}", column.codes, rows, limit)
+            codes = self._as_integers(
+                f"{kind} {key}", column.codes, rows, len(column.categories)
+            )
             columns[key] = column._replace(codes=codes)
         self._set(field, columns)
 

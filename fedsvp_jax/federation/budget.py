@@ -123,7 +123,7 @@ def solve_noise(
     # line: about ten evaluations.
     from scipy import optimize
 
-    ends = sorted((math.log(quiet), math.log(loud)))
+    ends = sorted(map(math.log, (quiet, loud)))
     optimize.toms748(excess, *ends, xtol=_FINE, rtol=_FINE)
     solution = min(feasible, key=lambda value: abs(math.log(value / loud)))
     if refused and spends(solution) < _NEAR * total:

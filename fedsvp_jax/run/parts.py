@@ -40,7 +40,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
         anything else; nothing was written.
       OSError: the folder cannot be written.
     """
-    parts = sorted(map(_read, folders), key=lambda part: part.number)
+    parts = sorted(map(_read, folders))
     if not parts:
         raise ValueError("name the folders of the parts of a sweep, got none")
     whole = parts[0].of_sweep
@@ -51,17 +51,20 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
                 f"another division of it: {'; '.join(changed)}"
             )
     numbers = [part.number for part in parts]
-    if numbers != [*range(1, whole["part"] + 1)]:
+    expected = [*range(1, whole["part"] + 1)]
+    if numbers != expected:
         raise ValueError(
-            f"name the folder of each of the {whole['part']} parts of the sweep once, "
-            f"got part {', '.join(map(str, numbers))}"
+            f"name the folder of each of the {len(expected)} parts of the sweep once, "
+            f"got part {', '.join(map(str, numbers))}; "
+            f"missing: {sorted({*expected} - {*numbers}) or 'none'}"
         )
     states = [state for part in parts for state in _states(part)]
     rows = [(part.path / sweep.ROWS).read_bytes() for part in parts]
     cells = [cell for part in parts for cell in part.cells]
-    configs = [part.config for part in parts]
     merged = RunFolder(output_dir)
-    merged.start(whole | {"part": None}, resume=False, joined=configs)
+    merged.start(
+        whole | {"part": None}, resume=False, joined=[part.config for part in parts]
+    )
     with merged:
         replace_file(merged.path / sweep.ROWS, *rows)
         sweep.sort_rows(merged, map(sweep.cell_key, cells))
@@ -101,17 +104,18 @@ def _states(part: _Part) -> list[tuple[int, Any]]:
             f"{part.path} lacks {sweep.SUM}, by which edited rows are refused: copy "
             "the whole folder, checkpoints/ too"
         )
-    programs = sweep.programs(ExperimentConfig(), part.path, [part.config])
     states = [
         (done, serialization.msgpack_restore(content))
-        for checkpointer, _ in programs
+        for checkpointer, _ in sweep.programs(
+            ExperimentConfig(), part.path, [part.config]
+        )
         for content, done in filter(None, [checkpointer.newest()])
     ]
     rows = (part.path / sweep.ROWS).read_bytes().splitlines(keepends=True)
     written = sum(state["rows"][sweep.ROWS] for _, state in states)
     changed = [sweep.ROWS] * (sum(map(zlib.crc32, rows)) != written)
-    sum_of_cells = (part.path / sweep.SUM).read_text()
-    changed += ["cells.json"] * (sum_of_cells != sha256(part.path / "cells.json"))
+    if (part.path / sweep.SUM).read_text() != sha256(part.path / "cells.json"):
+        changed += ["cells.json"]
     if changed:
         raise ValueError(
             f"{part.path / changed[0]} is not what the sweep of these checkpoints "

@@ -31,7 +31,10 @@ def load(path: str) -> None:
     """
     file = pathlib.Path(path).expanduser()
     if file.suffix != ".py" or not file.is_file():
-        raise ValueError(f"plugin must be a file FILE.py, got {path}")
+        raise ValueError(
+            "plugin must be a file FILE.py, "
+            f"{'got' if file.exists() else 'and there is no'} {path}"
+        )
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     files.append(str(spec.origin))
@@ -56,6 +59,9 @@ def config_class() -> type[ExperimentConfig]:
     }
     if not settings and not _loaded:
         return ExperimentConfig
-    fields = [("plugin", str, setting(path, HELP)) for path in _loaded[-1:]]
-    bases: tuple[type, ...] = (ExperimentConfig, *settings)
-    return dataclasses.make_dataclass("PluginConfig", fields, bases=bases, frozen=True)
+    return dataclasses.make_dataclass(
+        "PluginConfig",
+        [("plugin", str, setting(path, HELP)) for path in _loaded[-1:]],
+        bases=(ExperimentConfig, *settings),
+        frozen=True,
+    )

@@ -16,7 +16,7 @@ from fedsvp_jax.core.files import AnyPath, Record, read_json, replace_file
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model, Params
 from fedsvp_jax.core.tree import cell_of, params_sha256
-from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data import dataset, preprocessing
 from fedsvp_jax.data.tables import schema as schemas
 from fedsvp_jax.models import batches, evaluation, kept_features
 
@@ -76,8 +76,16 @@ class TrainedModel:
             where the run's model needs that.
 
         Raises:
-          ValueError: there are no examples, or of another shape than those of the run.
+          ValueError: there are no examples, or of another shape than those of the run;
+            they hold NaN or infinity; or they are a data frame, whose rows the model's
+            schema has to encode first.
         """
+        if self.schema and hasattr(inputs, "columns"):
+            raise ValueError(
+                "the model takes encoded rows, not a data frame: encode it by "
+                "data.tables.encoding.encode (docs/library.md has the lines), or use "
+                "fedsvp predict"
+            )
         prepared = self._prepared(np.asarray(inputs))
         shape = tuple(self.settings["example_shape"])
         if prepared.shape[1:] != shape:
@@ -87,6 +95,7 @@ class TrainedModel:
             )
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
+        dataset.check_finite(prepared, "inputs")
         apply = jax.jit(
             partial(evaluation.outputs_for, self.model, self.params, self.stats)
         )
@@ -239,8 +248,7 @@ def _weights(
     values = {name: saved.get(name, {}) for name in shapes}
     try:
         tree = cell_of(serialization.from_state_dict(shapes, values), 0)
-        both = zip(jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True)
-        for expected, leaf in both:
+        for expected, leaf in zip(*map(jax.tree.leaves, (shapes, tree)), strict=True):
             if expected.shape != leaf.shape:
                 raise ValueError(
                     f"it holds an array of the shape {leaf.shape} where the model has "
@@ -273,8 +281,8 @@ def _load_file(path: Path, model: Model | None) -> TrainedModel:
     try:
         description = json.loads(metadata[_METADATA])
         settings, rounds = description["settings"], int(description["rounds"])
-        num_classes, shape = settings["num_classes"], [*settings["example_shape"]]
-        if not all(type(n) is int and 0 < n < 2**31 for n in (num_classes, *shape)):
+        counts = settings["num_classes"], *settings["example_shape"]
+        if not all(type(n) is int and 0 < n < 2**31 for n in counts):
             raise ValueError("classes and shapes are counts")
         text = description["schema"]
         settings["model"] = str(settings["model"])
@@ -285,9 +293,7 @@ def _load_file(path: Path, model: Model | None) -> TrainedModel:
             "writes one"
         ) from error
     schema = None if text is None else schemas.from_toml(str(text), str(path))
-    saved = traverse_util.unflatten_dict(
-        {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
-    )
-    weights = _weights(model, settings, saved)
+    cells = {name: leaf[None] for name, leaf in leaves.items()}
+    weights = _weights(model, settings, traverse_util.unflatten_dict(cells, sep="/"))
     _, scores = _results(path.parent, weights[1])
     return TrainedModel(*weights, rounds, settings, schema, claims, scores)

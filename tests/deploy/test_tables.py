@@ -507,7 +507,7 @@ def test_two_logs_of_one_table_never_answer_in_one_training(
     for again in ((), ("--again",), ("--again", f"--records={table}")):
         refused = join(dealt, 3, second, *again)
         assert_sentence(refused, f"has a log of this proposal already: {log}. Two coul")
-        assert "Another training needs a new proposal" in refused.stderr
+        assert "Another training needs a new proposal, and so doe" in refused.stderr
         assert not second.exists() and not second.with_name("second.key").exists()
     # Of the same settings and schema, and of another training all the same.
     anew = tmp_path / "anew"

@@ -114,7 +114,9 @@ def test_a_sweep_has_it_and_without_the_plugin_nobody_knows_the_mechanism(
     config = f"--config={folder / 'config.json'}"
     named = f"is of a run with {plugin}: name it too"
     assert_sentence(command(*line, config, "--output_dir=x"), named)
-    assert_sentence(command(*line, "--plugin=no.py"), "plugin must be a file FILE.py")
+    for path, words in (("no.py", "and there is no no.py"), (str(folder), "got ")):
+        ended = command(*line, f"--plugin={path}")
+        assert_sentence(ended, f"plugin must be a file FILE.py, {words}")
     assert "--late_multiplier" in succeeds(*line, plugin, "--help").stdout
     ended = command(*line, plugin, "--epsilons=.1", "--output_dir=x")
     assert_sentence(ended, "--epsilons is not read by mechanism two_phase; remove it")

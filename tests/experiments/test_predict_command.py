@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 from commands import assert_sentence, command, succeeds
@@ -15,7 +16,7 @@ from small_runs import digits
 from experiments import predict
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data.tables import table
+from fedsvp_jax.data.tables import encoding, table, table_file
 from fedsvp_jax.data.tables.schema import from_toml
 
 
@@ -58,6 +59,12 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     model = run.load_model(folder)
     assert model.schema is not None
     chances = model.probabilities(table.load_rows(new, model.schema)[0].inputs)
+    frame = pandas.read_csv(new, dtype=str, encoding="utf-8")
+    with pytest.raises(ValueError, match="not a data frame: encode it by data"):
+        model.predict(frame)
+    columns = table_file.columns_of(frame, "new rows")
+    rows_of_frame = encoding.encode(model.schema, columns, "new rows", of_model=True)
+    np.testing.assert_array_equal(model.probabilities(rows_of_frame.inputs), chances)
     names = [("no", "yes")[code] for code in chances.argmax(-1)]
     file = tmp_path / "elsewhere.safetensors"
     model.save(file)

@@ -52,7 +52,10 @@ def finished(folder: pathlib.Path, of: str | None, **changes: Any) -> pathlib.Pa
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"of": "1/2"}, "each of the 2 parts of the sweep once, got part 1, 1"),
+        (
+            {"of": "1/2"},
+            "each of the 2 parts of the sweep once, got part 1, 1; missing: .2.",
+        ),
         ({"of": None}, "not the folder of a sweep started with --part"),
         ({"of": "2/2", "model": "mlp"}, "another sweep than .*model is 'mlp'"),
         ({"of": "3/3"}, "another division of it: part is 3 and was 2"),
@@ -71,7 +74,7 @@ def test_parts_that_do_not_fit_are_refused_and_nothing_is_written(
 def test_a_missing_or_unfinished_part_is_named(tmp_path: pathlib.Path) -> None:
     first, second = (finished(tmp_path / f"{k}", f"{k}/2") for k in (1, 2))
     with pytest.raises(
-        ValueError, match="of the 2 parts of the sweep once, got part 1"
+        ValueError, match=r"2 parts of the sweep once, got part 1; missing: \[2\]"
     ):
         merge([first], tmp_path / "merged")
     (second / "cells.json").write_text("[{}]")

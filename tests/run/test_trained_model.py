@@ -80,6 +80,19 @@ def test_what_is_no_model_of_the_run_is_refused(
         run.load_model(tmp_path)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_inputs_that_are_no_numbers_are_refused(
+    trained: run.TrainedModel, wrong: float
+) -> None:
+    """NaN was predicted as class 0."""
+    inputs = digits().test_inputs[:3].astype(np.float32)
+    inputs[1, 2, 3, 0] = wrong
+    message = r"inputs hold NaN or infinity \(1 of 192 .* at index \[1, 2, 3, 0\]\)"
+    for answer in (trained.predict, trained.probabilities, trained.outputs):
+        with pytest.raises(ValueError, match=message):
+            answer(inputs)
+
+
 # As the format says it: the header's length, the header, the numbers.
 HEADER = (
     b'{"__metadata__":{"told":"\\u00e9"},'
