@@ -24,6 +24,7 @@ What each reads; a flag of another is refused:
 import dataclasses
 import fcntl
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -44,6 +45,12 @@ command.define("site")
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE = _VERBS["usage"]
 _PAUSE = 10  # seconds before a node is started again
+# Linux kills Flower's node with ours (PR_SET_PDEATHSIG): after `kill -9` it went on
+# answering. Its own children end where they miss it.
+_LINKED = """import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])"""
 
 
 def _propose(words: list[str], values: Any) -> None:
@@ -140,10 +147,9 @@ def _node(words: list[str], values: Any) -> None:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        raise ValueError(
-            f"port {port} of this machine is taken ({error.strerror}), as by another "
-            "node: choose one, as in -- --port 9101"
-        ) from error
+        raise ValueError(_VERBS["taken"].format(port, error.strerror)) from error
+    if sys.platform == "linux":
+        node = (sys.executable, "-c", _LINKED, str(os.getpid()), *node)
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(_VERBS["ended"].format(_PAUSE), flush=True)
         time.sleep(_PAUSE)
