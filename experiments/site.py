@@ -48,7 +48,8 @@ _PAUSE = 10  # seconds before a node is started again
 # Linux kills Flower's node with ours (PR_SET_PDEATHSIG): after `kill -9` it went on
 # answering. Its own children end where they miss it.
 _LINKED = """import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 9)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)
 if os.getppid() == int(sys.argv[1]):
     os.execvp(sys.argv[2], sys.argv[2:])"""
 
@@ -70,8 +71,7 @@ def _propose(words: list[str], values: Any) -> None:
     unread_flags.refuse(values, [config.mechanism], config)
     folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
-    text = messages.filled("site.txt", policy=policy, num_examples=values.num_examples)
-    print(text)
+    print(messages.filled("site.txt", policy=policy, num_examples=values.num_examples))
     command.print_folder(folder)
 
 
@@ -141,15 +141,26 @@ def _node(words: list[str], values: Any) -> None:
             "flower-supernode is not installed: pip install 'fedsvp_jax[flower]'"
         )
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
-    places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
-    node = ("flower-supernode", *words, "--node-config", places)
+    node = [
+        sys.executable,
+        "-c",
+        _LINKED,
+        str(os.getpid()),
+        "flower-supernode",
+        *words,
+        "--node-config",
+        f'log="{client.site.path}" witness="{client.site.witness.path}"',
+    ]
     port = int((re.findall(r"--port[ =](\d+)", " ".join(words)) or [9094])[-1])
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        raise ValueError(_VERBS["taken"].format(port, error.strerror)) from error
-    if sys.platform == "linux":
-        node = (sys.executable, "-c", _LINKED, str(os.getpid()), *node)
+        raise ValueError(
+            f"port {port} of this machine is taken ({error.strerror}). `ps axww | grep "
+            "node` shows what runs: end an earlier node of this log by kill NUMBER, "
+            "first that of `fedsvp site node`. If there is none, choose a port, as in "
+            "-- --port 9101"
+        ) from error
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(_VERBS["ended"].format(_PAUSE), flush=True)
         time.sleep(_PAUSE)

@@ -898,7 +898,7 @@ def test_flowers_processes_end_with_the_node_that_is_killed(
     assert join(dealt, 0, tmp_path / "log").status == 0
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    child = f"--node-config log=\"{tmp_path / 'log'}\""
+    child = f'--node-config log="{tmp_path / "log"}"'
     if real:
         pytest.importorskip("flwr")
         monkeypatch.setenv("PATH", str(pathlib.Path(sys.executable).parent), ":")
@@ -919,8 +919,9 @@ def test_flowers_processes_end_with_the_node_that_is_killed(
     try:
         wait_until(lambda: not any(map(running, children)), seconds=20)
     finally:
-        for pid in sum(map(running, children), []):
-            os.kill(pid, signal.SIGKILL)
+        for words_of_one in children:
+            for pid in running(words_of_one):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.hole
