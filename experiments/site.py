@@ -94,12 +94,11 @@ def _test(words: list[str], values: Any) -> None:
 
     client = _client(values)
     client.site.read()
-    model = pathlib.Path(*words)
-    trained = run.load_model(model)
+    trained = run.load_model(words[0])
     if trained.settings.get("agreement") != client.policy.agreement:
         raise ValueError(
-            f"{model} is not of the federation that {values.log} joined: its settings, "
-            "its schema or its version of fedsvp_jax are others"
+            f"{words[0]} is not of the federation that {values.log} joined: its "
+            "settings, its schema or its version of fedsvp_jax are others"
         )
     rows = tables.table_rows(client.policy)
     parts = (rows.test_inputs, rows.test_labels), (rows.train_inputs, rows.train_labels)

@@ -92,8 +92,10 @@ def main(grid: Grid, context: Context) -> None:
             )
     finally:
         opened = strategy.num_sums + (strategy.scores is not None)
-        status = {"planned": planned, "begun": strategy.last_round, "opened": opened}
-        write_json(folder / "status.json", status)
+        write_json(
+            folder / "status.json",
+            {"planned": planned, "begun": strategy.last_round, "opened": opened},
+        )
     if strategy.last_round > strategy.num_sums == 0:
         raise NoSumError("no round opened a sum, so there is no model")
     model = first.trained_model(strategy.arrays, strategy.num_sums)
