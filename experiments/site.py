@@ -24,6 +24,7 @@ What each reads; a flag of another is refused:
 import dataclasses
 import fcntl
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -44,6 +45,13 @@ command.define("site")
 _VERBS = toml_beside(__file__, "site.toml")
 _USAGE = _VERBS["usage"]
 _PAUSE = 10  # seconds before a node is started again
+# Linux kills Flower's node with ours (PR_SET_PDEATHSIG): after `kill -9` it went on
+# answering. Its own children end where they miss it.
+_LINKED = """import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])"""
 
 
 def _propose(words: list[str], values: Any) -> None:
@@ -63,8 +71,7 @@ def _propose(words: list[str], values: Any) -> None:
     unread_flags.refuse(values, [config.mechanism], config)
     folder = pathlib.Path(*words)
     policy = tables.propose(folder, config, schema)
-    text = messages.filled("site.txt", policy=policy, num_examples=values.num_examples)
-    print(text)
+    print(messages.filled("site.txt", policy=policy, num_examples=values.num_examples))
     command.print_folder(folder)
 
 
@@ -87,12 +94,11 @@ def _test(words: list[str], values: Any) -> None:
 
     client = _client(values)
     client.site.read()
-    model = pathlib.Path(*words)
-    trained = run.load_model(model)
+    trained = run.load_model(words[0])
     if trained.settings.get("agreement") != client.policy.agreement:
         raise ValueError(
-            f"{model} is not of the federation that {values.log} joined: its settings, "
-            "its schema or its version of fedsvp_jax are others"
+            f"{words[0]} is not of the federation that {values.log} joined: its "
+            "settings, its schema or its version of fedsvp_jax are others"
         )
     rows = tables.table_rows(client.policy)
     parts = (rows.test_inputs, rows.test_labels), (rows.train_inputs, rows.train_labels)
@@ -134,15 +140,25 @@ def _node(words: list[str], values: Any) -> None:
             "flower-supernode is not installed: pip install 'fedsvp_jax[flower]'"
         )
     print(messages.filled("site.txt", policy=client.policy, site=client.site))
-    places = f'log="{client.site.path}" witness="{client.site.witness.path}"'
-    node = ("flower-supernode", *words, "--node-config", places)
+    node = [
+        sys.executable,
+        "-c",
+        _LINKED,
+        str(os.getpid()),
+        "flower-supernode",
+        *words,
+        "--node-config",
+        f'log="{client.site.path}" witness="{client.site.witness.path}"',
+    ]
     port = int((re.findall(r"--port[ =](\d+)", " ".join(words)) or [9094])[-1])
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         raise ValueError(
-            f"port {port} of this machine is taken ({error.strerror}), as by another "
-            "node: choose one, as in -- --port 9101"
+            f"port {port} of this machine is taken ({error.strerror}). `ps axww | grep "
+            "node` shows what runs: end an earlier node of this log by kill NUMBER, "
+            "first that of `fedsvp site node`. If there is none, choose a port, as in "
+            "-- --port 9101"
         ) from error
     while subprocess.run(node, check=False).returncode != 2:  # of wrong flags
         print(_VERBS["ended"].format(_PAUSE), flush=True)

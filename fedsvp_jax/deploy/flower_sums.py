@@ -25,30 +25,20 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import flwr.app as fl
 import jax.numpy as jnp
 import numpy as np
-
-try:
-    import flwr.app as fl
-    from flwr.client.mod import secaggplus_mod
-    from flwr.common import (
-        Code,
-        FitRes,
-        Status,
-        ndarrays_to_parameters,
-        parameters_to_ndarrays,
-    )
-    from flwr.compat.common import recorddict_compat as compat
-    from flwr.server.strategy import FedAvg
-    from flwr.server.workflow import SecAggPlusWorkflow
-
-    # Their packages hide these modules behind functions of the same names.
-    client_side: Any = sys.modules[secaggplus_mod.__module__]
-    server_side: Any = sys.modules[SecAggPlusWorkflow.__module__]
-except ImportError as error:
-    raise ImportError(
-        "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
-    ) from error
+from flwr.client.mod import secaggplus_mod
+from flwr.common import (
+    Code,
+    FitRes,
+    Status,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+from flwr.compat.common import recorddict_compat as compat
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import SecAggPlusWorkflow
 
 from fedsvp_jax.core.files import Record, replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
@@ -62,12 +52,25 @@ from .policy import MODULUS, Policy
 from .refusal import Refused
 from .site import Site
 
+# Their packages hide these modules behind functions of the same names.
+client_side: Any = sys.modules[secaggplus_mod.__module__]
+server_side: Any = sys.modules[SecAggPlusWorkflow.__module__]
 _log = logging.getLogger(__name__)
 _WAITING = """\
 no other site came within a minute: flwr supernode list shows which nodes are online, \
 and the console of each that is not says why; this waits on, until flwr stop NUMBER \
 (of flwr list) ends it"""
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
+
+
+class NoSumError(RuntimeError):
+    """The sentence with which a run ends for want of a sum.
+
+    Flower logs an error's traceback, whose forty lines tell a coordinator nothing: this
+    one has none, though `contextlib` sets it.
+    """
+
+    __traceback__ = property(lambda _: None, lambda *_: None)
 
 
 class SumMod:
@@ -149,10 +152,10 @@ class SumMod:
             lambda: self._train(received, round_num),
             round_num=round_num,
         )
-        last, promise = self.site.policy.last_round, self.site.policy.promise
-        spent = record["epsilon_spent"][promise.total_accounting]
+        promise = self.site.policy.promise
         _log.warning(
-            f"round {round_num} of {last} is charged: ε = {spent:.4g} of "
+            f"round {round_num} of {self.site.policy.last_round} is charged: ε = "
+            f"{record['epsilon_spent'][promise.total_accounting]:.4g} of "
             f"{promise.total_epsilon}"
         )
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
@@ -253,13 +256,24 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         return min(max(num_available_clients, smallest), cohort), smallest
 
     def configure_fit(self, server_round: int, parameters: Any, manager: Any) -> Any:
-        """Flower's, once enough sites are there; until then it prints how many are."""
+        """Flower's, once enough sites are there; until then it prints how many are.
+
+        Raises:
+          NoSumError: the round before, of this server, opened no sum.
+        """
+        if self._is_open:
+            raise NoSumError(
+                f"round {self.last_round} opened no sum, though its sites may have "
+                "spent it: nodes left, or refused (their own consoles say why). When "
+                "they are in order, start again; the next round is played"
+            )
         smallest, before, waited = self.num_fit_clients(0)[1], -1, 0
         while (present := manager.num_available()) < smallest:
             if present != before:
-                cohort, waited = self._policy.config.cohort_size, 0
+                waited = 0
                 _log.warning(
-                    f"waiting for sites: {present} of {cohort} (at least {smallest})"
+                    f"waiting for sites: {present} of "
+                    f"{self._policy.config.cohort_size} (at least {smallest})"
                 )
             if waited == 60:
                 _log.warning(_WAITING)
@@ -272,16 +286,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
         Args:
           since_start: Flower's number of the round, from 1 after each start.
-
-        Raises:
-          RuntimeError: the round before, of this server, opened no sum.
         """
-        if self._is_open:
-            raise RuntimeError(
-                f"round {self.last_round} opened no sum, though its sites may have "
-                "spent it: nodes left, or refused (their own consoles say why). When "
-                "they are in order, start again; the next round is played"
-            )
         self._is_open = True
         self.last_round += 1
         _log.warning(
@@ -328,8 +333,9 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         step, self._optimizer = optimizer_step(
             average, self._optimizer, self._policy.training, anyone=jnp.bool_(True)
         )
-        steps = zip(self.arrays, step, strict=True)
-        self.arrays = [old + np.asarray(leaf) for old, leaf in steps]
+        self.arrays = [
+            old + np.asarray(leaf) for old, leaf in zip(self.arrays, step, strict=True)
+        ]
 
 
 def masks(
@@ -348,5 +354,4 @@ def masks(
 
 
 def _mask_with_whole_keys() -> None:
-    for module in (client_side, server_side):
-        module.pseudo_rand_gen = masks
+    client_side.pseudo_rand_gen = server_side.pseudo_rand_gen = masks

@@ -9,22 +9,17 @@ import logging
 import pathlib
 from collections.abc import Callable
 
-try:
-    from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
-    from flwr.server import Grid, LegacyContext, ServerApp, ServerConfig
-    from flwr.server.workflow import DefaultWorkflow
-except ImportError as error:
-    raise ImportError(
-        "fedsvp_jax.deploy.flower_tables needs flwr: pip install 'fedsvp_jax[flower]'"
-    ) from error
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.server import Grid, LegacyContext, ServerApp, ServerConfig
+from flwr.server.workflow import DefaultWorkflow
 
 from fedsvp_jax.core.files import Record, make_folder, write_json
 from fedsvp_jax.run.published_scores import describe_scores
 
 from . import tables
 from .answer import Arrays, Trained
-from .flower_sums import SumMod, SumStrategy, SumWorkflow
+from .flower_sums import NoSumError, SumMod, SumStrategy, SumWorkflow
 from .noise import SECRET, Randomness
 from .site import LATER, Site
 
@@ -90,17 +85,22 @@ def main(grid: Grid, context: Context) -> None:
     planned = min(int(settings["rounds"]), policy.last_round)
     workflow = SumWorkflow(policy, timeout=float(settings["round-timeout"]))
     config = ServerConfig(num_rounds=planned - strategy.last_round)
-    if config.num_rounds > 0:
-        DefaultWorkflow(fit_workflow=workflow)(
-            grid, LegacyContext(context, config, strategy)
+    try:
+        if config.num_rounds > 0:
+            DefaultWorkflow(fit_workflow=workflow)(
+                grid, LegacyContext(context, config, strategy)
+            )
+    finally:
+        opened = strategy.num_sums + (strategy.scores is not None)
+        write_json(
+            folder / "status.json",
+            {"planned": planned, "begun": strategy.last_round, "opened": opened},
         )
-    opened = strategy.num_sums
-    if strategy.last_round > opened == 0:
-        raise RuntimeError("no round opened a sum, so there is no model")
-    model = first.trained_model(strategy.arrays, opened)
+    if strategy.last_round > strategy.num_sums == 0:
+        raise NoSumError("no round opened a sum, so there is no model")
+    model = first.trained_model(strategy.arrays, strategy.num_sums)
     file = folder / "model.safetensors"
     dataclasses.replace(model, schema=policy.training.declared()).save(file)
-    opened += strategy.scores is not None
     _log.warning(
         f"finished: {strategy.last_round} of {planned} rounds, of which {opened} "
         f"opened a sum; the model is {file}"
@@ -110,7 +110,7 @@ def main(grid: Grid, context: Context) -> None:
         _log.warning(
             f"{scores['sites']} of {policy.config.cohort_size} hospitals, about "
             f"{scores['rows']} test rows (a count with noise): "
-            + describe_scores(scores)
+            f"{describe_scores(scores)}"
         )
     elif strategy.last_round > policy.config.num_rounds:
         _log.warning("no scores: the count of test rows failed, and is not repeated")

@@ -1,6 +1,7 @@
 """Flower's SecAgg+ around sites: in the environment of test-deploy."""
 
 import dataclasses
+import logging
 import pathlib
 from typing import Any
 
@@ -32,6 +33,7 @@ from fedsvp_jax import federation
 from fedsvp_jax.accounting import SpendingPlan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import read_json
 from fedsvp_jax.deploy import (
     Client,
     Refused,
@@ -44,7 +46,13 @@ from fedsvp_jax.deploy import (
     make_policy,
     tables,
 )
-from fedsvp_jax.deploy.flower_sums import _WAITING, SumMod, SumStrategy, masks
+from fedsvp_jax.deploy.flower_sums import (
+    _WAITING,
+    NoSumError,
+    SumMod,
+    SumStrategy,
+    masks,
+)
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
 
@@ -104,9 +112,13 @@ def test_a_site_says_what_each_round_cost(
 
 @pytest.mark.hole
 def test_a_finished_federation_names_its_model(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Started again it ran 0 rounds, without a word."""
+    """Started again it ran 0 rounds, without a word; and `flwr run` ends with 0 even
+    where rounds opened no sum, so that no pipeline could tell.
+    """
     example("flower_sums/deal.py").deal(tmp_path, 3)
     folder = tmp_path / "federation"
     words = ("experiments.site", "propose", str(folder), "--num_clients=3")
@@ -116,11 +128,27 @@ def test_a_finished_federation_names_its_model(
     (folder / "rounds").mkdir()
     first = tables.server_client(folder)
     server = SumStrategy(first.policy, first.initial_arrays, folder / "rounds")
-    for server.last_round in (1, 2):
-        server._keep(3, [leaf.astype(np.int64) for leaf in first.initial_arrays])
     settings = {"folder": str(folder), "rounds": 2, "round-timeout": 1.0}
     context = Context(0, 0, {}, RecordDict(), settings)
+
+    def halted(grid: Any, context: Any) -> None:
+        raise NoSumError("round 1 opened no sum")
+
+    server.last_round = 1
+    server._keep(0, [])
+    monkeypatch.setattr(flower_tables, "DefaultWorkflow", lambda fit_workflow: halted)
+    with pytest.raises(NoSumError, match="round 1 opened no sum") as ended:
+        flower_tables.server(None, context)  # type: ignore[arg-type]
+    logging.error("ServerApp raised an exception", exc_info=ended.value)  # as Flower
+    assert "NoSumError: round 1 opened no sum" in caplog.text
+    assert "Traceback" not in caplog.text  # of forty lines
+    status = read_json(folder / "status.json")
+    assert status == {"planned": 2, "begun": 1, "opened": 0}
+    for server.last_round in (1, 2):
+        server._keep(3, [leaf.astype(np.int64) for leaf in first.initial_arrays])
     flower_tables.main(None, context)  # type: ignore[arg-type]
+    status = read_json(folder / "status.json")
+    assert status == {"planned": 2, "begun": 2, "opened": 2}
     file = folder / "model.safetensors"
     line = f"finished: 2 of 2 rounds, of which 2 opened a sum; the model is {file}"
     assert line in caplog.text and file.is_file()
@@ -155,17 +183,21 @@ def test_a_server_begins_no_round_after_one_that_opened_no_sum(
     tmp_path: pathlib.Path,
 ) -> None:
     """It went on, and a user's hospitals spent ε = 8 of 8 for an untrained model; and
-    the round behind it had the number 1 at the server, and 2 at the sites.
+    the round behind it had the number 1 at the server, and 2 at the sites. Later it
+    waited, before it said so, for the nodes that had left, and then by a traceback.
     """
     manager = SimpleClientManager()
-    monkeypatch.setattr(manager, "num_available", lambda: 4)
+    numbers = iter([4, 4, 4])  # and of the nodes that are waited for none comes
+    monkeypatch.setattr(manager, "num_available", lambda: next(numbers))
     monkeypatch.setattr(
         manager, "sample", lambda num_clients, **_: [None] * num_clients
     )
     server = SumStrategy(policy(**SUMS), model(), tmp_path)
     server.configure_fit(1, None, manager)
-    with pytest.raises(RuntimeError, match="round 1 opened no sum"):
+    numbers = iter([])
+    with pytest.raises(NoSumError, match="round 1 opened no sum"):
         server.configure_fit(2, None, manager)
+    numbers = iter([4, 4, 4])
     again = SumStrategy(policy(**SUMS), model(), tmp_path)  # the same `flwr run`
     again.configure_fit(1, None, manager)
     assert again.last_round == 2

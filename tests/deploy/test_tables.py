@@ -1,13 +1,16 @@
 """A federation over tables: proposed once, joined by each, by command."""
 
+import contextlib
 import csv
 import dataclasses
 import html
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import Ended, assert_sentence, command, typed
+from commands import Ended, assert_sentence, command, start, typed
 from deployed import example
 from scipy import special, stats
 
@@ -75,6 +78,14 @@ def join(
 ) -> Ended:
     told = (f"--records={dealt / f'hospital-{number}.csv'}", f"--log={log}")
     return command("experiments.site", "join", str(dealt / folder), *told, *others)
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 120) -> None:
+    """Until then it looks ten times a second."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def spoken(agreement: str) -> str:
@@ -859,8 +870,58 @@ def test_a_node_that_is_stopped_or_has_no_port_says_so_in_a_sentence(
         ended = typed("experiments.site", *words)
     if taken:
         assert_sentence(ended, f"port {port} of this machine is taken")
+        assert "end an earlier node of this log by kill NUMBER, first" in ended.stderr
     else:
         assert (ended.status, ended.stderr) == (130, "error: stopped by SIGINT\n")
+
+
+def running(words: str) -> list[int]:
+    """The processes whose command lines hold these words."""
+    pids = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended
+            if words.encode() in path.read_bytes().replace(b"\0", b" "):
+                pids.append(int(path.parent.name))
+    return pids
+
+
+@pytest.mark.hole
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux alone")
+@pytest.mark.parametrize("real", [False, True])
+def test_flowers_processes_end_with_the_node_that_is_killed(
+    real: bool,
+    dealt: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After `kill -9` of the node's number they went on answering and spending ε."""
+    assert join(dealt, 0, tmp_path / "log").status == 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    child = f'--node-config log="{tmp_path / "log"}"'
+    if real:
+        pytest.importorskip("flwr")
+        monkeypatch.setenv("PATH", str(pathlib.Path(sys.executable).parent), ":")
+        children = [child, f"--runtime-api-address 127.0.0.1:{port}"]
+    else:
+        script = tmp_path / "flower-supernode"
+        script.write_text("#!/bin/sh\nwhile :; do sleep 0.1; done\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), ":")
+        children = [child]
+    words = ("node", f"--log={tmp_path / 'log'}", "--", "--insecure")
+    far = ("--superlink", "127.0.0.1:1", "--port", str(port))
+    with start("experiments.site", *words, *far) as process:
+        try:
+            wait_until(lambda: all(map(running, children)))
+        finally:
+            process.kill()
+    try:
+        wait_until(lambda: not any(map(running, children)), seconds=20)
+    finally:
+        for words_of_one in children:
+            for pid in running(words_of_one):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.hole
