@@ -79,11 +79,12 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     ):
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
     assert "# TODO: guessed, check it\n[client]" in schema.read_text()
+    assert schema.read_text().count("\n# fill = …  # no cell was blank") == 1  # dates
     typed = command(*confirm, "--known=dosis,admitted,kind,ill")
     assert_sentence(typed, "a.toml lacks the column dosis (did you mean dose?); it")
     confirmed = succeeds(*confirm, "--known=dose,admitted,kind,ill").stdout
     assert "# TODO" not in schema.read_text()
-    assert schema.read_text().count("\n# fill = …  # no cell was blank") == 1  # dates
+    assert "no cell was blank" not in schema.read_text()  # which says it of all rows
     assert 'values = ["a", "b", "*"]' in confirmed
     assert 'classes = ["wohl", "krank"] (--known)' in confirmed
     assert "from_data" not in confirmed and '\n  id: type = "drop"\n' in confirmed
