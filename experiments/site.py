@@ -46,7 +46,7 @@ _VERBS = toml_beside(__file__, "site.toml")
 _USAGE = _VERBS["usage"]
 _PAUSE = 10  # seconds before a node is started again
 # Linux kills Flower's node with ours (PR_SET_PDEATHSIG): after `kill -9` it went on
-# answering. Its own children end where they miss it.
+# answering. The processes that Flower's node starts end by themselves without it.
 _LINKED = """import ctypes, os, sys
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, 9)

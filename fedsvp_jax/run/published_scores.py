@@ -190,8 +190,9 @@ class ScoreRelease(NamedTuple):
           each.
         """
         sums, scale = self.sums, 1.0
-        if apart := self.grid.apart:  # where `on_grid` has shrunk each count
-            scale -= rounding_share(float(apart(jnp.float32(1))), self.step, total.size)
+        if distance := self.grid.apart:  # where `on_grid` has shrunk each count
+            sensitivity = float(distance(jnp.float32(1)))
+            scale -= rounding_share(sensitivity, self.step, total.size)
         variance = sites * (self.share_std / scale) ** 2
         noised, by_column = np.split(total * self.step / scale, [len(sums)], axis=1)
         inverse = np.linalg.inv(sums.T @ sums)
